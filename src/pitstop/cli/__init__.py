@@ -1,0 +1,1 @@
+"""The command line: one file per command; arguments in, exit code out; no thinking here."""

@@ -1,0 +1,40 @@
+"""``pitstop rules``: every rule, one line each."""
+
+import importlib
+import pkgutil
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+import pitstop
+from pitstop.core.rule import Rule, load_rules
+from pitstop.report.rule_page import index, means
+
+EXAMPLES = """\b
+Examples:
+  pitstop rules                        code, means, name and summary of each
+  pitstop rules --markdown             the pages of all rules, as in docs/rules.md
+"""
+
+
+def every_rule() -> list[Rule[Any]]:
+    """The rules of every room that has a folder ``rules``, by code."""
+    rooms = [info.name for info in pkgutil.iter_modules(pitstop.__path__) if info.ispkg]
+    folders = [f"pitstop.{room}.rules" for room in rooms if room != "cli"]
+    packages = [importlib.import_module(folder) for folder in folders if find_spec(folder)]
+    rules = [rule for package in packages for rule in load_rules(package)]
+    return sorted(rules, key=lambda rule: (rule.code, means(rule)))
+
+
+@click.command(epilog=EXAMPLES)
+@click.option("--markdown", is_flag=True, help="Print the page of every rule.")
+def command(markdown: bool) -> None:
+    """List every rule."""
+    rules = every_rule()
+    if markdown:
+        click.echo(index(rules), nl=False)
+        return
+    width = max(len(rule.name) for rule in rules)
+    for rule in rules:
+        click.echo(f"{rule.code}  {means(rule):<7}  {rule.name:<{width}}  {rule.summary}")

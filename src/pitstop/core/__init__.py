@@ -1,0 +1,1 @@
+"""The words everybody shares. Imports nothing of ours, and never torch."""

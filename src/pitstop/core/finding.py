@@ -1,0 +1,67 @@
+"""Findings: what a rule saw, where, what it costs, and how to fix it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["error", "warning", "note"]  # error: wrong or cannot work; warning: slow
+Confidence = Literal["measured", "certain", "suspected"]  # measured: a run showed the cost
+Per = Literal["step", "epoch", "validation", "start"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of source text. Lines and columns count from 1."""
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace ``text[start:end]`` with ``new``. Offsets are characters, not bytes."""
+
+    start: int
+    end: int
+    new: str
+    path: str = ""  # empty: the file that the finding is in
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Edits applied together or not at all. ``safe`` means the results cannot change."""
+
+    title: str
+    edits: tuple[Edit, ...]
+    safe: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number that backs a finding, with its unit spelled out."""
+
+    name: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing worth changing. ``saving`` is the share of step time at stake, 0 to 1."""
+
+    message: str = ""  # empty: the rule's own summary will do
+    span: Span | None = None
+    item: str = ""  # the part of the machine or dataset it is about, where there is no span
+    cure: str = ""  # a command to type or a setting to change, where there is no source fix
+    severity: Severity = "warning"
+    confidence: Confidence = "certain"
+    metrics: tuple[Metric, ...] = ()
+    saving: float | None = None
+    saved_bytes: int | None = None
+    per: Per = "step"
+    fix: Fix | None = None
+    changes: tuple[str, ...] = ()  # names of tuner changes worth trying
+    code: str = ""  # code and rule are stamped by the rule that yields the finding
+    rule: str = ""

@@ -1,0 +1,39 @@
+"""Report: everything one command learned. Every renderer takes this and nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pitstop.core.finding import Finding
+from pitstop.core.machine import Machine
+from pitstop.core.trial import Trial
+
+Status = Literal["ok", "warn", "FAIL", "n/a"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One inspected item of a machine or dataset, with its value and, if not ok, its cure."""
+
+    status: Status
+    item: str
+    value: str
+    cure: str = ""
+    code: str = ""  # of the finding behind a warn or FAIL
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Findings and trials, already ranked; a renderer sorts and drops nothing."""
+
+    command: str  # "doctor", "scan", ...
+    verdict: str  # one line: the answer
+    why: str = ""  # one line: the reason
+    next: str = ""  # one line: what to type now
+    where: str = ""  # file:line or the item of the machine, when there is one
+    machine: Machine | None = None
+    checks: tuple[Check, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    skipped: tuple[str, ...] = ()  # what was not looked at, and why
+    docs: Mapping[str, str] = field(default_factory=dict)  # rule code -> documentation

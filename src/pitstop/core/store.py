@@ -1,0 +1,108 @@
+"""Store: every shared type as JSON, with a schema number, and safe to read from strangers.
+
+A file is the value's own fields plus ``schema`` and ``kind``. Reading checks every type, so
+whatever comes out can be trusted by the code that uses it; whatever cannot be read gives one
+``PitstopError`` that names the file.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from pitstop.core.errors import PitstopError
+
+SCHEMA = 1  # raise it when a field is renamed, removed or changes its meaning
+LARGEST_BYTES = 64 * 1024 * 1024  # a recording stays under 20 MB; what is larger is not ours
+LARGEST_INTEGER = 2**63  # bytes and counts fit; beyond it, arithmetic on floats would overflow
+
+Value = TypeVar("Value")
+
+
+def dumps(value: object) -> str:
+    """A value as indented JSON, ending with a newline."""
+    fields = msgspec.to_builtins(value)
+    kind = type(value).__name__
+    encoded = msgspec.json.encode({"schema": SCHEMA, "kind": kind, **fields})
+    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+
+
+def loads(text: str | bytes, kind: type[Value], name: str = "input") -> Value:
+    """The value in ``text``; ``name`` is what an error calls it."""
+    try:
+        fields = msgspec.json.decode(text)
+        _check_envelope(fields, kind.__name__)
+        _check_integers(fields)
+        return msgspec.convert(fields, kind)
+    except _UnreadableError as error:
+        raise PitstopError(f"{name}: {error}") from None
+    except (msgspec.ValidationError, ValueError) as error:  # DecodeError is a ValueError
+        raise PitstopError(f"{name}: not a valid {kind.__name__} recording: {error}") from None
+    except RecursionError:
+        raise PitstopError(f"{name}: nested too deeply to be a Pitstop recording") from None
+
+
+def save(path: Path, value: object) -> None:
+    """Write a value so that a reader sees all of it or the file that was there before."""
+    write_text(path, dumps(value))
+
+
+def load(path: Path, kind: type[Value]) -> Value:
+    """Read a value that ``save`` wrote."""
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            raise PitstopError(f"{path}: larger than 64 MiB, so not a Pitstop recording")
+        text = path.read_bytes()
+    except OSError as error:
+        raise PitstopError(f"{path}: {error.strerror or error}; give an existing file") from None
+    return loads(text, kind, str(path))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file by renaming a finished one into place; parents are created."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+            Path(partial).chmod(0o644)  # mkstemp's 0600 is meant for secrets
+            Path(partial).replace(path)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise PitstopError(f"cannot write {path}: {reason}; choose another place") from None
+
+
+class _UnreadableError(Exception):
+    """What is wrong with a file, without its name."""
+
+
+def _check_envelope(fields: Any, kind: str) -> None:
+    if not isinstance(fields, dict) or "schema" not in fields:
+        raise _UnreadableError(f"no schema number, so not a Pitstop {kind} recording")
+    schema = fields["schema"]
+    if type(schema) is not int or schema < 1:  # True is an int too
+        raise _UnreadableError(f"schema {schema!r} is not a positive number")
+    if schema > SCHEMA:
+        raise _UnreadableError(
+            f"written by a newer Pitstop (schema {schema}, this one reads up to {SCHEMA}): "
+            "upgrade with pip install --upgrade pitstop"
+        )
+    if fields.get("kind") != kind:
+        raise _UnreadableError(f"holds a {fields.get('kind')!r}, expected a {kind!r}")
+
+
+def _check_integers(value: Any) -> None:
+    """Refuse integers that no counter reaches and that would overflow a float later."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            _check_integers(each)
+    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        raise _UnreadableError("holds a number too large to be measured")

@@ -1,0 +1,11 @@
+"""JSON: the Report type, field for field."""
+
+from pitstop.core import store
+from pitstop.core.report import Report
+
+SUFFIX = ".json"
+
+
+def render(report: Report) -> str:
+    """The report as JSON that ``store.loads`` reads back."""
+    return store.dumps(report)

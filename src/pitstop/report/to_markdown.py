@@ -1,0 +1,68 @@
+"""Markdown: the report as a comment in an issue or pull request would hold it."""
+
+from collections.abc import Iterator, Sequence
+
+from pitstop.core.report import Report
+from pitstop.report.wording import closing, headline, place, stake, trial_numbers
+
+SUFFIX = ".md"
+
+
+def render(report: Report) -> str:
+    """The report as GitHub-flavoured Markdown."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"### pitstop {report.command}"
+    yield ""
+    for label, text in headline(report):
+        yield f"**{label}** {_inline(text)}  "
+    yield from _checks(report)
+    yield from _findings(report)
+    yield from _trials(report)
+    if report.skipped:
+        yield from ("", *(f"- skipped: {_inline(line)}" for line in report.skipped))
+    if closing(report):
+        yield from ("", closing(report))
+
+
+def _checks(report: Report) -> Iterator[str]:
+    rows = [(check.status, check.item, check.value, check.cure) for check in report.checks]
+    yield from _table(("", "item", "value", "cure"), rows)
+
+
+def _findings(report: Report) -> Iterator[str]:
+    rows = [
+        (finding.code, place(finding), finding.message, stake(finding) or "n/a")
+        for finding in report.findings
+    ]
+    yield from _table(("rule", "where", "what", "costs"), rows)
+
+
+def _trials(report: Report) -> Iterator[str]:
+    rows = [
+        (trial.change, trial.verdict, *trial_numbers(trial), trial.note) for trial in report.trials
+    ]
+    yield from _table(("change", "verdict", "before", "after", "gain", "note"), rows)
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    if not rows:
+        return
+    yield ""
+    yield _row(titles)
+    yield _row(("---",) * len(titles))
+    yield from (_row([_inline(cell) for cell in row]) for row in rows)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _inline(text: str) -> str:
+    """Text that cannot break out of its cell or turn into markup."""
+    flat = " ".join(text.split())
+    for character in "\\`*_<>|[]":
+        flat = flat.replace(character, f"\\{character}")
+    return flat

@@ -1,0 +1,1 @@
+"""The five systems of the field reports, as found and after the pit stop."""

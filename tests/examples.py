@@ -1,0 +1,55 @@
+"""One value of every shared type, filled in: what the golden files and the store tests use."""
+
+from pitstop.core.finding import Edit, Finding, Fix, Metric, Span
+from pitstop.core.machine import Gpu, Machine, Package
+from pitstop.core.report import Check, Report
+from pitstop.core.timing import Timing
+from pitstop.core.trial import Trial
+
+MACHINE = Machine(
+    system="Linux",
+    release="6.1",
+    architecture="x86_64",
+    cpu="a CPU",
+    cores=2,
+    memory_bytes=24 * 2**30,
+    shared_memory_bytes=64 * 2**20,
+    python="3.11.7",
+    start_method="fork",
+    packages=(Package("torch", "2.7.1+cu118", cuda="11.8", archs=("sm_80", "sm_90")),),
+    gpus=(Gpu("NVIDIA GeForce RTX 5070", "12.0"),),
+)
+
+FINDING = Finding(
+    message="`.item()` waits for the GPU in every step; log the tensor | or <every> 100th.",
+    span=Span("src/train.py", 88, 9, 88, 30),
+    metrics=(Metric("sync", 3.2, "ms"), Metric("step", 41.0, "ms")),
+    saving=0.078,
+    confidence="measured",
+    fix=Fix("Keep the tensor", (Edit(120, 127, ""),), safe=False),
+    changes=("no-sync",),
+    code="PIT201",
+    rule="sync-in-hot-loop",
+)
+
+REPORT = Report(
+    command="profile",
+    verdict="41.0 ms per step; the hardware could do it in 12.5 ms.",
+    why="22 % of the step waits for data, 7.8 % for synchronisation.",
+    next="pitstop tune train.py",
+    where="src/train.py:88",
+    machine=MACHINE,
+    checks=(
+        Check("ok", "python", "3.11.7"),
+        Check("warn", "/dev/shm", "64.0 MiB", "docker run --shm-size=8g", "PIT005"),
+        Check("FAIL", "torch", "2.7.1+cu118 has no sm_120", "pip install torch", "PIT001"),
+        Check("n/a", "tf32", "no GPU"),
+    ),
+    findings=(FINDING,),
+    trials=(
+        Trial("loader", "kept", Timing((41.0, 41.2, 40.8, 41.0)), Timing((32.0, 32.1, 31.9, 32.0))),
+        Trial("compile", "failed", Timing((41.0, 41.2, 40.8, 41.0)), note="AssertionError: root"),
+    ),
+    skipped=("src/old.py: Python 2 syntax at line 3",),
+    docs={"PIT201": "Python waits for the GPU in every step."},
+)

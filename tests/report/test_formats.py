@@ -1,0 +1,61 @@
+"""One golden report in every format; `UPDATE_GOLDEN=1 make test` after a change that is meant."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from examples import REPORT
+from pitstop.cli.output import formats
+from pitstop.core import store
+from pitstop.core.report import Check, Report
+from pitstop.report import to_json, to_markdown, to_terminal
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+@pytest.mark.parametrize("name", formats())
+def test_the_golden_report_is_unchanged(name):
+    renderer = __import__(f"pitstop.report.to_{name}", fromlist=["render"])
+    golden = GOLDEN / f"report.{name}{renderer.SUFFIX}"
+    text = renderer.render(REPORT)
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(text, encoding="utf-8", newline="\n")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+def test_json_is_the_report_and_comes_back_equal():
+    assert store.loads(to_json.render(REPORT), Report) == REPORT
+
+
+def test_the_verdict_comes_first_in_what_people_read():
+    assert to_terminal.render(REPORT).startswith("Verdict")
+    assert to_markdown.render(REPORT).splitlines()[2].startswith("**Verdict**")
+
+
+def test_terminal_has_colour_only_when_asked():
+    assert "\x1b[" not in to_terminal.render(REPORT)
+    assert "\x1b[" in to_terminal.render(REPORT, color=True)
+
+
+def test_a_check_is_one_line_however_long_its_cure():
+    cure = "pip install " + "x" * 300
+    text = to_terminal.render(Report("doctor", "v", checks=(Check("FAIL", "torch", "old", cure),)))
+    assert f"[FAIL] torch  old - {cure}" in text.splitlines()
+
+
+def test_markup_in_user_text_stays_text():
+    report = Report("scan", "[bold]x[/bold] :smile:", why="[red]", skipped=("[link=x]a",))
+    text = to_terminal.render(report)
+    assert "[bold]x[/bold] :smile:" in text
+    assert "[link=x]a" in text
+
+
+def test_markdown_cells_cannot_be_broken_out_of():
+    report = Report("scan", "v", checks=(Check("ok", "a|b", "<script>\nnext *row*"),))
+    (row,) = [line for line in to_markdown.render(report).splitlines() if "script" in line]
+    assert row == r"| ok | a\|b | \<script\> next \*row\* |  |"
+
+
+def test_an_empty_report_is_only_its_verdict():
+    assert to_terminal.render(Report("scan", "Nothing found.")) == "Verdict  Nothing found.\n"

@@ -1,0 +1,47 @@
+"""What every rule must satisfy. A new rule is covered here without touching this file."""
+
+import ast
+import re
+from collections import defaultdict
+
+import pytest
+
+import pitstop.core.machine
+from pitstop.cli.rules import every_rule
+from pitstop.core.rule import example
+from pitstop.report.rule_page import SUBJECTS, means
+
+RULES = every_rule()
+each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.name}-{means(rule)}")
+
+
+def seen_by(kind):
+    chosen = [rule for rule in RULES if means(rule) == kind]
+    return pytest.mark.parametrize("rule", chosen, ids=lambda rule: rule.name)
+
+
+def test_one_rule_per_code_and_means_and_one_name_per_code():
+    names, pairs = defaultdict(set), defaultdict(int)
+    for rule in RULES:
+        names[rule.code].add(rule.name)
+        pairs[rule.code, means(rule)] += 1
+    assert {code: found for code, found in names.items() if len(found) > 1} == {}
+    assert {pair: count for pair, count in pairs.items() if count > 1} == {}
+
+
+@each_rule
+def test_has_a_code_a_summary_and_examples(rule):
+    assert re.fullmatch(r"PIT\d{3}", rule.code)
+    assert rule.code[3] in SUBJECTS
+    assert rule.summary.endswith(".")
+    assert len(rule.summary) <= 88
+    for heading in ("Bad", "Good"):
+        assert ast.parse(example(rule.doc, heading)).body
+
+
+@seen_by("machine")
+def test_finds_the_bad_machine_and_not_the_good_one(rule):
+    names = vars(pitstop.core.machine)
+    bad, good = (eval(example(rule.doc, heading), dict(names)) for heading in ("Bad", "Good"))
+    assert len(rule(bad)) == 1
+    assert rule(good) == []
