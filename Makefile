@@ -34,10 +34,12 @@ layers: $(READY)
 
 docs: $(READY)
 	$(BIN)/pitstop rules --markdown > docs/rules.md
+	$(BIN)/python -m pitstop.report.json_page > docs/json.md
 
 docs-fresh: $(READY)
-	@$(BIN)/pitstop rules --markdown | diff -u docs/rules.md - \
-	|| { echo "docs/rules.md is stale: run make docs"; exit 1; }
+	@$(BIN)/pitstop rules --markdown | diff -u docs/rules.md - && \
+	$(BIN)/python -m pitstop.report.json_page | diff -u docs/json.md - \
+	|| { echo "docs are stale: run make docs"; exit 1; }
 
 fix: $(READY)
 	$(BIN)/ruff check --fix

@@ -2,7 +2,7 @@
 
 from pitstop.core.finding import Edit, Finding, Fix, Metric, Span
 from pitstop.core.machine import Gpu, Machine, Package
-from pitstop.core.report import Check, Report
+from pitstop.core.report import Check, Report, Table
 from pitstop.core.timing import Timing
 from pitstop.core.trial import Trial
 
@@ -45,11 +45,15 @@ REPORT = Report(
         Check("FAIL", "torch", "2.7.1+cu118 has no sm_120", "pip install torch", "PIT001"),
         Check("n/a", "tf32", "no GPU"),
     ),
+    tables=(
+        Table("phase", ("ms", "share"), (("data", "9.0", "22 %"), ("[forward]", "32.0", "78 %"))),
+    ),
     findings=(FINDING,),
     trials=(
         Trial("loader", "kept", Timing((41.0, 41.2, 40.8, 41.0)), Timing((32.0, 32.1, 31.9, 32.0))),
         Trial("compile", "failed", Timing((41.0, 41.2, 40.8, 41.0)), note="AssertionError: root"),
     ),
+    notes=("3 warm-up steps, not in the step time",),
     skipped=("src/old.py: Python 2 syntax at line 3",),
     docs={"PIT201": "Python waits for the GPU in every step."},
 )

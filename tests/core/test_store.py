@@ -10,7 +10,7 @@ from pitstop.core.evidence import Evidence, Step
 from pitstop.core.machine import Machine
 from pitstop.core.report import Report
 
-EVIDENCE = Evidence((Step(900.0), Step(100.0, 40.0)), warmup_steps=1)
+EVIDENCE = Evidence(steps=(Step(900.0), Step(100.0, 40.0)), warmup_steps=1)
 VALUES = [MACHINE, FINDING, REPORT, REPORT.trials[0], EVIDENCE]
 
 

@@ -6,13 +6,13 @@ from pitstop.core.units import binary_bytes, milliseconds, percent, rate
 
 
 def test_the_mean_leaves_the_warm_up_out():
-    evidence = Evidence((Step(900.0), Step(100.0), Step(110.0)), warmup_steps=1)
+    evidence = Evidence(steps=(Step(900.0), Step(100.0), Step(110.0)), warmup_steps=1)
     assert evidence.mean_ms("total_ms") == pytest.approx(105)
 
 
 def test_a_run_without_a_steady_step_is_valid_and_has_no_mean():
-    with pytest.raises(ValueError, match="all of them warm-up"):
-        Evidence((Step(900.0),), warmup_steps=1).mean_ms("total_ms")
+    with pytest.raises(ValueError, match="none of them undisturbed"):
+        Evidence(steps=(Step(900.0),), warmup_steps=1).mean_ms("total_ms")
 
 
 def test_timing_needs_four_samples():

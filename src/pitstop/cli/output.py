@@ -42,20 +42,21 @@ def output_options(function: Function) -> Function:
     return choice(output(function))
 
 
-def write(report: Report, format: str | None, output: Path | None) -> None:  # noqa: A002 the option's name
-    """Render a report and send it to the file, or to stdout where none is given."""
+def write(report: Report, format: str | None, output: Path | None, err: bool = False) -> None:
+    """Render a report to the file, or to stdout where none is given; ``err`` means stderr."""
     if output is None:
-        click.echo(_on_screen(report, format or "terminal"), nl=False)
+        click.echo(_on_screen(report, format or "terminal", err), nl=False, err=err)
         return
     store.write_text(output, _renderer(format or _by_suffix(output)).render(report))
     click.echo(f"report written to {output}", err=True)
 
 
-def _on_screen(report: Report, name: str) -> str:
+def _on_screen(report: Report, name: str, err: bool) -> str:
     if name != "terminal":
         return cast("str", _renderer(name).render(report))
-    color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    terminal = (sys.stderr if err else sys.stdout).isatty()
+    color = terminal and "NO_COLOR" not in os.environ
+    width = shutil.get_terminal_size().columns if terminal else None
     return to_terminal.render(report, color, width)
 
 

@@ -23,6 +23,15 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under titles; the first column names the row, the others are numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Findings and trials, already ranked; a renderer sorts and drops nothing."""
 
@@ -33,7 +42,9 @@ class Report:
     where: str = ""  # file:line or the item of the machine, when there is one
     machine: Machine | None = None
     checks: tuple[Check, ...] = ()
+    tables: tuple[Table, ...] = ()
     findings: tuple[Finding, ...] = ()
     trials: tuple[Trial, ...] = ()
+    notes: tuple[str, ...] = ()  # worth knowing when reading the above
     skipped: tuple[str, ...] = ()  # what was not looked at, and why
     docs: Mapping[str, str] = field(default_factory=dict)  # rule code -> documentation

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from pitstop.core.report import Report
-from pitstop.report.wording import closing, headline, place, stake, trial_numbers
+from pitstop.report.wording import closing, headline, place, remarks, stake, trial_numbers
 
 SUFFIX = ".md"
 
@@ -19,10 +19,12 @@ def _lines(report: Report) -> Iterator[str]:
     for label, text in headline(report):
         yield f"**{label}** {_inline(text)}  "
     yield from _checks(report)
+    for table in report.tables:
+        yield from _table((table.title, *table.columns), table.rows)
     yield from _findings(report)
     yield from _trials(report)
-    if report.skipped:
-        yield from ("", *(f"- skipped: {_inline(line)}" for line in report.skipped))
+    if remarks(report):
+        yield from ("", *(f"- {_inline(line)}" for line in remarks(report)))
     if closing(report):
         yield from ("", closing(report))
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
+from rich import table as rich_table
 from rich.console import Console, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from pitstop.core.finding import Finding
-from pitstop.core.report import Check, Report
+from pitstop.core.report import Check, Report, Table
 from pitstop.core.trial import Trial
-from pitstop.report.wording import closing, headline, place, stake, trial_numbers
+from pitstop.report.wording import closing, headline, place, remarks, stake, trial_numbers
 
 SUFFIX = ".txt"
 STYLES = {
@@ -51,6 +51,9 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     if report.checks:
         yield ""
         yield from (_check(check, report.checks) for check in report.checks)
+    for table in report.tables:
+        yield ""
+        yield _table(table)
     listed = [finding for finding in report.findings if finding.span]
     if listed:
         yield ""
@@ -58,16 +61,16 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     if report.trials:
         yield ""
         yield _trials(report.trials)
-    if report.skipped:
+    if remarks(report):
         yield ""
-        yield from (Text(f"skipped: {line}", style="dim") for line in report.skipped)
+        yield from (Text(line, style="dim") for line in remarks(report))
     if closing(report):
         yield ""
         yield Text(closing(report), style="bold")
 
 
 def _headline(report: Report) -> RenderableType:
-    grid = Table.grid(padding=(0, 2))
+    grid = rich_table.Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for label, text in headline(report):
@@ -87,6 +90,16 @@ def _check(check: Check, checks: tuple[Check, ...]) -> Text:
     return line
 
 
+def _table(table: Table) -> RenderableType:
+    drawn = rich_table.Table(box=None, padding=(0, 2, 0, 0), title_justify="left")
+    drawn.add_column(table.title, overflow="fold")
+    for title in table.columns:
+        drawn.add_column(title, justify="right")
+    for row in table.rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    return drawn
+
+
 def _finding(finding: Finding) -> Text:
     """Ruff's one-line shape: place, code, whether ``--fix`` mends it, message, cost."""
     line = Text.assemble(
@@ -101,7 +114,7 @@ def _finding(finding: Finding) -> Text:
 
 
 def _trials(trials: tuple[Trial, ...]) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0))
+    table = rich_table.Table(box=None, padding=(0, 2, 0, 0))
     for title in ("change", "verdict"):
         table.add_column(title)
     for title in ("before", "after", "gain"):

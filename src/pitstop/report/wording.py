@@ -31,6 +31,11 @@ def stake(finding: Finding) -> str:
     return "" if finding.saving is None else f"{percent(finding.saving)} of each {finding.per}"
 
 
+def remarks(report: Report) -> list[str]:
+    """The lines below everything else: notes, then what was skipped."""
+    return [*report.notes, *(f"skipped: {line}" for line in report.skipped)]
+
+
 def count(number: int, noun: str) -> str:
     """``1 warning``, ``2 warnings``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

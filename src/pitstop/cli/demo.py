@@ -1,0 +1,34 @@
+"""``pitstop demo``: the main job on an embedded default."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from pitstop.cli.output import write
+from pitstop.doctor.examine import examine
+from pitstop.doctor.limits import limits_of
+from pitstop.doctor.read import read_machine
+
+EXAMPLES = """\b
+Examples:
+  pitstop demo
+"""
+REPORT = Path(".pitstop/demo.md")
+
+
+@click.command(epilog=EXAMPLES)
+def command() -> None:
+    """Check this machine, and show what a report looks like."""
+    click.echo("Reading this machine, then measuring what it can do (some seconds) ...\n", err=True)
+    machine = read_machine()
+    measured = limits_of(machine)
+    doubts = (measured.doubt,) if measured.doubt else ()
+    report = examine(replace(machine, limits=measured.limits), doubts)
+    write(report, None, None)
+    write(report, None, REPORT)
+    click.echo(
+        "\nNow try it on something slow:\n"
+        "  pitstop bench --list\n"
+        "  pitstop profile --steps 20 -m pitstop.workloads.frame_interpolation.slow --small"
+    )

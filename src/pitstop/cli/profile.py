@@ -1,0 +1,86 @@
+"""``pitstop profile``: run an unedited script and record where its steps go."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from pitstop.cli.output import output_options, write
+from pitstop.core import store
+from pitstop.core.errors import PitstopError
+from pitstop.profile import launch, runs
+from pitstop.profile.collect import collect
+from pitstop.profile.options import Options
+from pitstop.profile.summary import summarise
+
+EXAMPLES = """\b
+Examples:
+  pitstop profile train.py --lr 1e-4                 the whole run, as it is
+  pitstop profile --steps 60 train.py --lr 1e-4      end it after 60 steps
+  pitstop profile -m mypackage.train configs/a.yaml
+  pitstop profile --nproc-per-node 2 train.py
+  pitstop profile -- torchrun --nproc-per-node 2 train.py
+
+\b
+Options of ours end at SCRIPT; the rest is the script's. Its output and exit code stay its own;
+our report goes to stderr, and to --output FILE.
+"""
+
+
+@click.command(epilog=EXAMPLES, context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--steps", type=click.IntRange(min=1), help="End the run cleanly after so many steps."
+)
+@click.option("--warmup", type=click.IntRange(min=0), default=3, show_default=True)
+@click.option("--inspect", type=click.IntRange(min=0), default=2, show_default=True)
+@click.option("--nproc-per-node", type=click.IntRange(min=1), help="Start it through torchrun.")
+@click.option("--trace", is_flag=True, help="Keep a gzipped Chrome trace, which Perfetto opens.")
+@click.option("--show-hooks", is_flag=True, help="List what is put around torch, and stop.")
+@click.option("-m", "module", is_flag=True, help="SCRIPT is the name of a module.")
+@click.argument("script", nargs=-1, type=click.UNPROCESSED)
+@output_options
+def command(
+    steps: int | None,
+    warmup: int,
+    inspect: int,
+    nproc_per_node: int | None,
+    trace: bool,
+    show_hooks: bool,
+    module: bool,
+    script: tuple[str, ...],
+    format: str | None,
+    output: Path | None,
+) -> int:
+    """Run SCRIPT with its ARGS, unedited, and record where each step goes."""
+    if show_hooks:
+        click.echo(launch.hooks_shown(), nl=False)
+        return 0
+    words = launch.command_line(script, module, nproc_per_node)
+    launcher = launch.is_launcher(script) or nproc_per_node is not None
+    folder = launch.new_run_folder(Path.cwd(), script[0])
+    run = runs.Run(tuple(words), runs.now(), warmup)
+    store.save(folder / "run.json", run)
+    options = Options(
+        folder=str(folder),
+        steps=steps,
+        warmup=warmup,
+        inspect=inspect,
+        trace=trace,
+        launcher=launcher,
+    )
+    code = launch.run(words, options)
+    store.save(folder / "run.json", replace(run, exit_code=code))
+    _report(folder, run, code, format, output)
+    return launch.end_like(code)
+
+
+def _report(
+    folder: Path, run: runs.Run, code: int, format: str | None, output: Path | None
+) -> None:
+    """Show what was recorded; the script has ended, and no trouble of ours may change its code."""
+    try:
+        report = summarise(collect(folder, run.warmup), run.name, code)
+        write(report, format, output, err=True)
+        click.echo(f"recorded in {folder}", err=True)
+    except PitstopError as error:
+        click.echo(f"pitstop: {error}", err=True)

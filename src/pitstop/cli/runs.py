@@ -1,0 +1,27 @@
+"""``pitstop runs``: the recordings of this folder."""
+
+from pathlib import Path
+
+import click
+
+from pitstop.core.errors import PitstopError
+from pitstop.profile import runs
+
+EXAMPLES = """\b
+Examples:
+  pitstop runs                 newest last, with how each ended
+  pitstop report last          show the newest again
+"""
+
+
+@click.command(epilog=EXAMPLES)
+def command() -> None:
+    """List the recordings made in this folder."""
+    for folder in runs.all_runs(Path.cwd()):
+        try:
+            run = runs.load(folder)
+        except PitstopError as error:
+            click.echo(f"pitstop: {error}", err=True)
+            continue
+        code = "unfinished" if run.exit_code is None else f"exit {run.exit_code}"
+        click.echo(f"{folder.name:<40}  {run.started}  {code:<10}  {' '.join(run.command[1:])}")

@@ -1,0 +1,1 @@
+"""Rules about the machine. One file each: file = function = rule name."""

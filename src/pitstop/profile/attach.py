@@ -1,0 +1,82 @@
+"""Attach: wait until the script imports torch, then start recording."""
+
+import atexit
+import importlib.util
+import os
+import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pitstop.profile.options import Options, take_options
+from pitstop.profile.stacks import answer_questions, stop_answering
+
+if TYPE_CHECKING:
+    from pitstop.profile.recorder import Recorder
+
+_active: "list[Recorder]" = []  # the one recorder of this process, for ``pitstop.step``
+
+
+def attach() -> None:
+    """Arrange for recording to begin when torch is there; a process without torch is left alone."""
+    options = take_options()
+    if options and not _is_worker():
+        sys.meta_path.insert(0, _AfterTorch(options))
+
+
+def active() -> "Recorder | None":
+    """The recorder of this process, if it is being profiled."""
+    return _active[0] if _active else None
+
+
+def _is_worker() -> bool:
+    """Whether this is a helper that multiprocessing started, not a process of the user's own."""
+    return any("multiprocessing" in argument for argument in sys.orig_argv[1:4])
+
+
+class _AfterTorch(MetaPathFinder):
+    """Finds nothing itself; sees torch being looked for and acts when it has been executed."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
+        """The usual spec of torch, whose loader calls us once the module is complete."""
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec("torch")
+        if spec is not None and spec.loader is not None:
+            _call_after(spec.loader, lambda: _begin(self._options))
+        return spec
+
+
+def _call_after(loader: Any, action: Any) -> None:
+    """Let ``action`` run after ``loader`` has executed its module; the loader is then as before."""
+    execute = loader.exec_module
+
+    def execute_then_act(module: ModuleType) -> None:
+        del loader.exec_module
+        execute(module)
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001 never in the user's way
+            sys.stderr.write(f"pitstop: not recording: {type(error).__name__}: {error}\n")
+
+    loader.exec_module = execute_then_act
+
+
+def _begin(options: Options) -> None:
+    from pitstop.profile.hooks import install  # noqa: PLC0415 needs torch, which is here now
+    from pitstop.profile.recorder import Recorder  # noqa: PLC0415 likewise
+
+    recorder = Recorder(options)
+    _active[:] = [recorder]
+    recorder.undo = install(recorder)
+    waiting = answer_questions(Path(options.folder))
+    recorder.on_first_step = lambda: stop_answering(waiting)
+    atexit.register(recorder.close)
+    if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+        os.register_at_fork(after_in_child=recorder.abandon)

@@ -1,0 +1,101 @@
+"""Collect: read a recording's files back as Evidence. Needs no torch, and survives a torn file."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pitstop.core.evidence import Evidence, Loader, Memory
+from pitstop.profile.group import Slice, group, training_loaders
+from pitstop.profile.inspection import read_inspection
+from pitstop.profile.stacks import answers
+
+RANK = re.compile(r"rank(\d+)-")
+
+
+def collect(folder: Path, warmup: int) -> tuple[Evidence, ...]:
+    """One Evidence for each process that finished a step, by rank; else one that says so."""
+    host = tuple(_host_memory(folder / "host.jsonl"))
+    found = [_evidence(path, warmup, host) for path in sorted(folder.glob("rank*.jsonl"))]
+    busy = [each for each in found if each.steps]
+    if busy:
+        return tuple(sorted(busy, key=lambda each: each.rank))
+    idle = found[0] if found else Evidence(memory=host)
+    return (replace(idle, stacks=tuple(answers(folder))),)
+
+
+def _evidence(path: Path, warmup: int, host: tuple[Memory, ...]) -> Evidence:
+    values = list(lines(path))
+    slices = [each for each in map(_slice, values) if each]
+    notes = [value for value in values if isinstance(value, dict)]
+    grouped = group(slices)
+    compiled: dict[str, int] = next((note["compile"] for note in notes if "compile" in note), {})
+    rank = RANK.match(path.name)
+    return replace(
+        read_inspection(notes),
+        rank=int(rank.group(1)) if rank else 0,
+        step_kind=grouped.kind,
+        steps=grouped.steps,
+        warmup_steps=min(warmup, max(0, len(grouped.steps) - 1)),
+        start_s=grouped.start_s,
+        beside_s=grouped.beside_s,
+        left_out_slices=sum(note["gap"][0] for note in notes if "gap" in note),
+        loaders=tuple(_loaders(slices, notes)),
+        memory=(*host, *_gpu_memory(slices)),
+        compiled_graphs=compiled.get("graphs", 0),
+        graph_breaks=compiled.get("breaks", 0),
+        recompiles=compiled.get("recompiles", 0),
+    )
+
+
+def lines(path: Path) -> Iterator[Any]:
+    """Every whole line of a file; the last may be torn where the process was killed."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            try:
+                yield json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+
+
+def _slice(value: Any) -> Slice | None:
+    """A line that holds a slice; ``None`` for one that does not, or was damaged."""
+    if not isinstance(value, list):
+        return None
+    try:
+        named = dict(zip(Slice.__dataclass_fields__, value, strict=True))
+        return msgspec.convert(named, Slice, strict=False)
+    except (ValueError, msgspec.ValidationError):
+        return None
+
+
+def _loaders(slices: Sequence[Slice], notes: Sequence[dict[str, Any]]) -> Iterator[Loader]:
+    fetched = Counter(each.loader for each in slices if each.wait)
+    trains = training_loaders(slices)
+    for note in notes:
+        if "loader" in note:
+            number = note["number"]
+            yield msgspec.convert(
+                note["loader"] | {"batches": fetched[number], "trains": number in trains}, Loader
+            )
+
+
+def _gpu_memory(slices: Sequence[Slice]) -> Iterator[Memory]:
+    for each in slices:
+        if each.peak is not None:
+            reserved = each.reserved
+            yield Memory(each.ended_s, gpu_peak_bytes=each.peak, gpu_reserved_bytes=reserved)
+
+
+def _host_memory(path: Path) -> Iterator[Memory]:
+    """The script and its workers together; a page shared by several is counted once."""
+    for sample in lines(path):
+        shares = [rss if pss is None else pss for _, rss, pss in sample["memory"]]
+        yield Memory(sample["at"], host_bytes=sum(shares))

@@ -1,0 +1,122 @@
+"""Groups: which slices of a recorded run make a step. Pure: slices in, steps out."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pitstop.core.evidence import Step
+from pitstop.profile.pattern import shortest_cycle
+
+KINDS = ("marked", "optimizer", "loader", "module")  # what may end a step, the strongest first
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A stretch of the run between two cuts. Times in milliseconds; see ``recorder``."""
+
+    ended_s: float
+    kind: str  # what ended it
+    number: int  # the optimizer, loader or module that did
+    loader: int  # the loader whose batch it works on; -1: none
+    inspected: bool
+    wait: float
+    forward: float
+    backward: float
+    optimizer: float
+    saving: float
+    other: float
+    peak: int | None
+    reserved: int | None
+    loss: float | str | None
+    device_ms: float | None
+
+    @property
+    def total(self) -> float:
+        """All of it but saving."""
+        return self.wait + self.forward + self.backward + self.optimizer + self.other
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """The steps of a run, and what belongs to none."""
+
+    kind: str = ""
+    steps: tuple[Step, ...] = ()
+    start_s: float = 0.0
+    beside_s: float = 0.0
+
+
+def training_loaders(slices: Iterable[Slice]) -> set[int]:
+    """The loaders whose batches are followed by a backward pass."""
+    return {each.loader for each in slices if each.backward and each.loader >= 0}
+
+
+def group(slices: Sequence[Slice]) -> Grouped:
+    """Cut the run into steps by the strongest kind of event in it."""
+    seen = Counter(each.kind for each in slices)
+    kind = next((kind for kind in KINDS if seen[kind]), "")
+    if not kind:
+        return Grouped(start_s=sum(each.total for each in slices) / 1e3)
+    begin = _first_work(slices)
+    loaders = training_loaders(slices) if kind == "optimizer" else _busiest_loader(slices)
+    ends = _step_ends(slices, kind)
+    steps: list[Step] = []
+    current: list[Slice] = []
+    beside = 0.0
+    for place, each in enumerate(slices[begin:], begin):
+        beside += each.saving
+        if loaders and each.loader >= 0 and each.loader not in loaders:
+            beside += each.total  # validation, between two steps or before the first
+            continue
+        current.append(each)
+        if place in ends:
+            steps.append(_step(current))
+            current = []
+    start = sum(each.total for each in slices[:begin])
+    return Grouped(kind, tuple(steps), start / 1e3, beside / 1e3)
+
+
+def _first_work(slices: Sequence[Slice]) -> int:
+    """The first slice that works on a batch, or that follows the first model call."""
+    for place, each in enumerate(slices):
+        if each.loader >= 0 or each.kind in {"optimizer", "marked"} or each.backward:
+            return place
+        if each.kind == "start":
+            return place + 1
+    return 0
+
+
+def _busiest_loader(slices: Sequence[Slice]) -> set[int]:
+    """Of an inference run: the loader that most of the time is spent on."""
+    spent: Counter[int] = Counter()
+    for each in slices:
+        if each.loader >= 0:
+            spent[each.loader] += round(each.total * 1e3)
+    return {loader for loader, _ in spent.most_common(1)}
+
+
+def _step_ends(slices: Sequence[Slice], kind: str) -> set[int]:
+    """Places of the slices that end a step: the last of each cycle of that kind of event."""
+    places = [place for place, each in enumerate(slices) if each.kind == kind]
+    length = shortest_cycle([slices[place].number for place in places[: 2 * 64]])
+    return set(places[length - 1 :: length])
+
+
+def _step(slices: Sequence[Slice]) -> Step:
+    losses = [each.loss for each in slices if each.loss is not None]
+    last = losses[-1] if losses else None
+    devices = [each.device_ms for each in slices]
+    known = [each for each in devices if each is not None]
+    return Step(
+        total_ms=sum(each.total for each in slices),
+        data_wait_ms=sum(each.wait for each in slices),
+        forward_ms=sum(each.forward for each in slices),
+        backward_ms=sum(each.backward for each in slices),
+        optimizer_ms=sum(each.optimizer for each in slices),
+        other_ms=sum(each.other for each in slices),
+        device_ms=sum(known) if len(known) == len(devices) else None,
+        loss=last if isinstance(last, float) else None,
+        loss_finite=not isinstance(last, str),
+        inspected=any(each.inspected for each in slices),
+        ended_s=slices[-1].ended_s,
+    )

@@ -1,0 +1,147 @@
+"""Launch: start the user's command as if typed, with the recorder injected, and stand aside.
+
+The command runs in a process of its own with our terminal, input and environment. All that
+differs is one folder in front of ``PYTHONPATH``, which ``sitecustomize`` removes again. From here
+the run is watched from outside: memory of the process and its children, sensors of the GPUs.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pitstop
+from pitstop.core.errors import PitstopError
+from pitstop.profile import stacks
+from pitstop.profile.host import HostMeter
+from pitstop.profile.options import VARIABLE, Options
+
+SITE = Path(__file__).parent / "site"
+SAMPLE_SECONDS = 0.5
+LAUNCHERS = {"torchrun", "accelerate", "deepspeed"}
+FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+
+
+def command_line(target: tuple[str, ...], module: bool, processes: int | None) -> list[str]:
+    """The command to start for ``SCRIPT ARGS``, ``-m MODULE ARGS`` or ``torchrun ... SCRIPT``."""
+    if not target:
+        raise PitstopError("no script given: pitstop profile SCRIPT [ARGS ...]")
+    if is_launcher(target):
+        return list(target)
+    if not module and not Path(target[0]).is_file():
+        raise PitstopError(f"{target[0]}: no such file; give a script, or -m MODULE")
+    script = ["-m", *target] if module else list(target)
+    if processes:
+        return [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            f"--nproc-per-node={processes}",
+            *script,
+        ]
+    return [sys.executable, *script]
+
+
+def hooks_shown() -> str:
+    """What a recorded script has around its torch, one line each."""
+    try:
+        from pitstop.profile.hooks import HOOKS  # noqa: PLC0415 imports torch
+    except ImportError as error:
+        raise PitstopError(f"the hooks are around torch, which is not here: {error}") from None
+    return "".join(f"{hook.__name__:<16}  {hook.__doc__}\n" for hook in HOOKS)
+
+
+def is_launcher(target: tuple[str, ...]) -> bool:
+    """Whether the command starts the script itself, as torchrun does."""
+    return Path(target[0]).stem in LAUNCHERS
+
+
+def run(command: list[str], options: Options) -> int:
+    """Run the command to its end; return its exit code, negative for a signal."""
+    inherited = os.environ.get("PYTHONPATH")
+    options = replace(options, pythonpath=inherited)
+    environment = os.environ | {
+        VARIABLE: options.to_environment(),
+        "PITSTOP_SOURCE": str(Path(pitstop.__file__).parent.parent),
+        "PYTHONPATH": os.pathsep.join([str(SITE), *([inherited] if inherited else [])]),
+    }
+    with _signals_passed_on() as passed:
+        try:
+            process = subprocess.Popen(command, env=environment)
+        except OSError as error:
+            raise PitstopError(f"cannot start {command[0]}: {error.strerror}") from None
+        passed.process = process
+        code = _watch(process, Path(options.folder))
+    stacks.clean(Path(options.folder))
+    return code
+
+
+def end_like(code: int) -> int:
+    """The exit code for our own process; a signal's death is repeated on ourselves."""
+    if code >= 0:
+        return code
+    if os.name == "posix":
+        sys.stdout.flush()
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    return 128 - code
+
+
+def _watch(process: "subprocess.Popen[bytes]", folder: Path) -> int:
+    meter = HostMeter(process.pid, folder)
+    asked = time.monotonic()
+    while True:
+        meter.sample()
+        if time.monotonic() - asked > stacks.PATIENCE_SECONDS:
+            stacks.ask(folder)
+            asked = time.monotonic()
+        try:
+            return process.wait(SAMPLE_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+class _signals_passed_on:  # noqa: N801 reads as the statement it is used in
+    """Ctrl-C reaches the script from the terminal by itself; other signals are handed on to it."""
+
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def __enter__(self) -> "_signals_passed_on":
+        self._before: dict[Any, Any] = {
+            signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None)
+        }
+        for name in FORWARDED:
+            if number := getattr(signal, name, None):
+                self._before[number] = signal.signal(number, self._hand_on)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _hand_on(self, number: int, _: object) -> None:
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(number)
+
+
+def new_run_folder(root: Path, name: str) -> Path:
+    """A fresh folder below ``root/.pitstop/runs``, named by time and script."""
+    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(name).stem or 'run'}"
+    runs = root / ".pitstop" / "runs"
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        (root / ".pitstop" / ".gitignore").write_text("*\n")
+        for number in range(100):
+            folder = runs / (f"{stem}-{number}" if number else stem)
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            return folder
+    except OSError as error:
+        raise PitstopError(f"cannot write the recording below {runs}: {error.strerror}") from None
+    raise PitstopError(f"{runs}: too many recordings started in one second")

@@ -1,0 +1,72 @@
+"""Outermost model calls: the steps of a script that has neither optimizer nor DataLoader.
+
+A global hook would cost a microsecond on every module call of a whole run. It is needed only to
+learn which modules the script itself calls; then those few get a hook of their own and the global
+one goes. It goes as well as soon as the script trains or fetches batches. Only when something has
+been compiled it stays: Dynamo guards on hooks, and a change would make it compile again.
+"""
+
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+KNOWN_AFTER = 64  # outermost calls after which no new module is looked for
+CALL: CodeType = torch.nn.Module._call_impl.__code__
+
+
+class OutermostCalls:
+    """Tells of each call of a module that the script makes itself, not through another module."""
+
+    def __init__(self, on_call: Callable[[Any], None]) -> None:
+        self._on_call = on_call
+        self._calls = 0
+        self._found: dict[Any, None] = {}
+        self._handles = [register_module_forward_pre_hook(self._before_any)]
+        self.listening = True
+
+    def stop(self) -> None:
+        """The script has steps of another kind: listen no more."""
+        self.listening = False
+        if not compiled_anything():
+            self.remove()
+
+    def remove(self) -> None:
+        """Take every hook away."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def _before_any(self, module: Any, _: Any) -> None:
+        if torch.compiler.is_compiling() or not self.listening or _within_module(sys._getframe(2)):
+            return
+        self._calls += 1
+        self._found[module] = None
+        self._on_call(module)
+        if self._calls >= KNOWN_AFTER and not compiled_anything():
+            self.remove()
+            self._handles = [
+                each.register_forward_pre_hook(self._before_own) for each in self._found
+            ]
+
+    def _before_own(self, module: Any, _: Any) -> None:
+        if not torch.compiler.is_compiling() and self.listening:
+            self._on_call(module)
+
+
+def compiled_anything() -> bool:
+    """Whether Dynamo has looked at any code of this process."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return dynamo is not None and bool(dynamo.counters["frames"])
+
+
+def _within_module(frame: FrameType | None) -> bool:
+    """Whether the stack holds another module's call above this one's own frames."""
+    own = 0
+    while frame is not None:
+        own += frame.f_code is CALL
+        frame = frame.f_back
+    return own > 1

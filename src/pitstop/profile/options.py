@@ -1,0 +1,44 @@
+"""Options: what the launching process tells the profiled one, through one environment variable."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+
+VARIABLE = "PITSTOP_PROFILE"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to record one run. Travels as JSON."""
+
+    folder: str  # where the recording goes; absolute, since scripts change directory
+    steps: int | None = None  # end the run after so many steps
+    warmup: int = 3  # first steps pay for allocation, autotuning and cold files
+    baseline: int = 5  # undisturbed steps before the first inspected one
+    inspect: int = 2  # steps looked at in depth
+    trace: bool = False
+    launcher: bool = False  # the command is torchrun or the like; the script is its child
+    pythonpath: str | None = None  # what PYTHONPATH was before we put ourselves into it
+
+    def to_environment(self) -> str:
+        """The value of the environment variable."""
+        return json.dumps(asdict(self))
+
+
+def take_options() -> Options | None:
+    """The options of this process, with the environment restored for it and its children.
+
+    A launcher passes them on: only the processes that it starts with a rank take them.
+    """
+    text = os.environ.get(VARIABLE)
+    if text is None:
+        return None
+    options = Options(**json.loads(text))
+    if not options.launcher or "LOCAL_RANK" in os.environ:
+        del os.environ[VARIABLE]
+        os.environ.pop("PITSTOP_SOURCE", None)
+        if options.pythonpath is None:
+            os.environ.pop("PYTHONPATH", None)
+        else:
+            os.environ["PYTHONPATH"] = options.pythonpath
+    return options

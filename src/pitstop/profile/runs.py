@@ -1,0 +1,57 @@
+"""Runs: the recordings below ``.pitstop/runs``, newest last."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pitstop.core import store
+from pitstop.core.errors import PitstopError
+
+RUNS = Path(".pitstop") / "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was recorded, and how it ended; the file ``run.json`` of a recording."""
+
+    command: tuple[str, ...]
+    started: str  # local time, "2026-11-15 04:25:30"
+    warmup: int
+    torch: str = ""
+    exit_code: int | None = None  # null while it runs, or when we were killed with it
+
+    @property
+    def name(self) -> str:
+        """The script or module, without its path."""
+        words = [word for word in self.command if word.endswith(".py")]
+        return Path(words[0]).name if words else self.command[-1] if self.command else "run"
+
+
+def now() -> str:
+    """The local time as runs carry it."""
+    return time.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def all_runs(root: Path) -> list[Path]:
+    """Folders of the recordings started in ``root``, oldest first."""
+    folder = root / RUNS
+    return sorted(path.parent for path in folder.glob("*/run.json")) if folder.is_dir() else []
+
+
+def find(root: Path, name: str) -> Path:
+    """The recording with this ID, path or unique beginning of an ID; ``last`` is the newest."""
+    runs = all_runs(root)
+    if name == "last" and runs:
+        return runs[-1]
+    if (Path(name) / "run.json").is_file():
+        return Path(name)
+    found = [run for run in runs if run.name.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    problem = "matches several recordings" if found else "is no recording"
+    raise PitstopError(f"{name!r} {problem}: `pitstop runs` lists them")
+
+
+def load(folder: Path) -> Run:
+    """The description of one recording."""
+    return store.load(folder / "run.json", Run)

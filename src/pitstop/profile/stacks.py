@@ -1,0 +1,75 @@
+"""Stacks: where a run is that has not finished a step, asked from outside.
+
+The profiled process answers a real-time signal by writing all its stacks to a file; that costs
+nothing until it is asked, needs no thread, and forked workers inherit it. The file exists until
+the first step is finished: as long as it does, the launching process asks now and then.
+"""
+
+import contextlib
+import faulthandler
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+PATIENCE_SECONDS = 20  # between questions; a first step that compiles may well take longer
+QUESTION = getattr(signal, "SIGRTMIN", 0) + 11 if hasattr(signal, "SIGRTMIN") else 0
+
+
+def answer_questions(folder: Path) -> Path | None:
+    """In the profiled process: be ready to write the stacks; return the file that says so."""
+    if not QUESTION or signal.getsignal(QUESTION) is not signal.SIG_DFL:
+        return None  # another system, or a script that uses this signal itself
+    path = folder / f"stacks-{os.getpid()}.txt"
+    try:
+        stream: IO[Any] = path.open("a")
+    except OSError:
+        return None
+    faulthandler.register(QUESTION, file=stream)
+    return path
+
+
+def stop_answering(path: Path | None) -> None:
+    """The first step is finished: nobody needs to ask any more."""
+    if path:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def ask(folder: Path) -> None:
+    """In the launching process: let every process that still has no step write its stacks."""
+    import psutil  # noqa: PLC0415 the profiled process imports this module too, and may lack it
+
+    for path in folder.glob("stacks-*.txt"):
+        with contextlib.suppress(psutil.Error, OSError, ValueError):
+            process = psutil.Process(int(path.stem.removeprefix("stacks-")))
+            path.write_text("")  # only the newest answer counts
+            for each in (process, *process.children(recursive=True)):
+                if _answers(each.pid):
+                    os.kill(each.pid, QUESTION)
+
+
+def answers(folder: Path) -> Iterator[str]:
+    """The stacks that were written, one text for each process that was asked."""
+    for path in sorted(folder.glob("stacks-*.txt")):
+        text = path.read_text(errors="replace").strip()
+        if text:
+            yield text
+
+
+def clean(folder: Path) -> None:
+    """Remove the files that hold no answer."""
+    for path in folder.glob("stacks-*.txt"):
+        with contextlib.suppress(OSError):
+            if not path.stat().st_size:
+                path.unlink()
+
+
+def _answers(pid: int) -> bool:
+    """Whether a process catches the signal; one that does not would die of it."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("SigCgt:"):
+                return bool(int(line.split()[1], 16) >> (QUESTION - 1) & 1)
+    return False

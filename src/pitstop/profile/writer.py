@@ -1,0 +1,75 @@
+"""Writer: appends a process's recording to its file, a few times a second, and stays small.
+
+One JSON value per line. Long runs are thinned: past ``FULL_ROWS`` only every second window of
+slices is kept, then every fourth, and so on; the rest is counted in a ``gap`` line. A run of a
+million steps takes about ten megabytes, and what is kept is kept whole.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+FULL_ROWS = 20_000  # slices written before thinning begins, and again at each doubling
+WINDOW_ROWS = 256  # slices kept or left out together, so that neighbouring steps stay together
+FLUSH_SECONDS = 0.5  # what a killed process loses at most
+
+
+class Writer:
+    """One file of lines. Nothing is created until there is something to write."""
+
+    def __init__(self, folder: str) -> None:
+        rank = os.environ.get("RANK", "0")
+        self._path = Path(folder) / f"rank{rank}-{os.getpid()}.jsonl"
+        self._lines: list[str] = []
+        self._flushed = perf_counter()
+        self._rows = 0
+        self._kept = 0
+        self._stride = 1
+        self._gap = [0, 0.0]
+        self._broken = False
+
+    def row(self, row: list[Any], seconds: float) -> None:
+        """Write one slice, or count it where the run has become too long to keep them all."""
+        window = self._rows // WINDOW_ROWS
+        self._rows += 1
+        if window % self._stride:
+            self._gap[0] += 1
+            self._gap[1] += seconds
+        else:
+            self._close_gap()
+            self._kept += 1
+            self.line(row)
+        if self._kept >= FULL_ROWS * (self._stride.bit_length()):
+            self._stride *= 2
+
+    def line(self, value: Any) -> None:
+        """Write one line, at the latest half a second from now."""
+        self._lines.append(json.dumps(value, separators=(",", ":")))
+        if perf_counter() - self._flushed > FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand all lines to the operating system; a full or read-only disk ends the writing."""
+        lines, self._lines = self._lines, []
+        self._flushed = perf_counter()
+        if self._broken or not lines:
+            return
+        try:
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write("\n".join(lines) + "\n")
+        except OSError as error:
+            self._broken = True
+            sys.stderr.write(f"pitstop: recording stopped: {self._path}: {error.strerror}\n")
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._close_gap()
+        self.flush()
+
+    def _close_gap(self) -> None:
+        if self._gap[0]:
+            self.line({"gap": self._gap})
+            self._gap = [0, 0.0]
