@@ -58,9 +58,9 @@ class OutermostCalls:
 
 
 def compiled_anything() -> bool:
-    """Whether Dynamo has looked at any code of this process."""
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    return dynamo is not None and bool(dynamo.counters["frames"])
+    """Whether the script has asked Dynamo to compile anything, if only in the future."""
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")
+    return dynamo is not None and any(each is not None for each in dynamo.cached_backends.values())
 
 
 def _within_module(frame: FrameType | None) -> bool:

@@ -221,7 +221,7 @@ class Recorder:
         if self.step_kind in {"marked", "optimizer"}:
             return False
         return self._learns or any(
-            isinstance(each, torch.optim.Optimizer) for each in gc.get_objects()
+            issubclass(type(each), torch.optim.Optimizer) for each in gc.get_objects()
         )
 
 

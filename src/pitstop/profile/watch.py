@@ -1,8 +1,10 @@
 """Watch: a dispatch mode that counts operations by kind, line, module call and shapes."""
 
 import sys
+from collections.abc import Callable
+from functools import wraps
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -19,6 +21,20 @@ from pitstop.profile.lines import user_line
 RANGE = "pitstop:"  # prefix of the profiler ranges that tie kernels to operations
 
 Key = tuple[Any, ...]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def quiet(method: Method) -> Method:
+    """Let a method fail without a trace: what we cannot describe must still run."""
+
+    @wraps(method)
+    def guarded(*arguments: Any) -> Any:
+        try:
+            return method(*arguments)
+        except Exception:  # noqa: BLE001 never in the user's way
+            return None
+
+    return cast("Method", guarded)
 
 
 class Watch(TorchDispatchMode):
@@ -53,16 +69,15 @@ class Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation as it would have run without us, then look at it."""
-        line = user_line(sys._getframe(1))
-        key = (str(func), line, self._open[-1] if self._open else -1, _shapes(args))
-        index = self._order.setdefault(key, len(self._order))
+        kwargs = kwargs or {}
+        key = self._key(func, args)
         begun = perf_counter()
         if self._named:
-            with torch.profiler.record_function(f"{RANGE}{index}"):
-                result = func(*args, **(kwargs or {}))
+            with torch.profiler.record_function(f"{RANGE}{self._order.get(key)}"):
+                result = func(*args, **kwargs)
         else:
-            result = func(*args, **(kwargs or {}))
-        self._count(key, perf_counter() - begun, func, args, kwargs or {}, result)
+            result = func(*args, **kwargs)
+        self._count(key, perf_counter() - begun, func, args, kwargs, result)
         return result
 
     def operations(self, device_us: dict[int, float]) -> list[list[Any]]:
@@ -77,17 +92,24 @@ class Watch(TorchDispatchMode):
             )
         return sorted(rows, key=lambda row: -max(row[7], row[8] or 0))
 
+    @quiet
+    def _key(self, func: Any, args: Any) -> Key:
+        """What operations are counted by; each has a number, which names its profiler range."""
+        line = user_line(sys._getframe(3))  # past this method, its guard and the dispatch
+        key = (str(func), line, self._open[-1] if self._open else -1, _shapes(args))
+        self._order.setdefault(key, len(self._order))
+        return key
+
+    @quiet
     def _count(
         self, key: Key, seconds: float, func: Any, args: Any, kwargs: Any, result: Any
     ) -> None:
-        try:
-            moved, flops = _bytes(func, args, result), _flops(func, args, kwargs, result)
-            self._remember(key[1], result)
-        except Exception:  # noqa: BLE001 what cannot be described still took its time
-            moved = flops = 0
         total = self._found.setdefault(key, [0, 0.0, 0, 0])
-        for place, amount in enumerate((1, seconds, moved, flops)):
-            total[place] += amount
+        total[0] += 1
+        total[1] += seconds
+        total[2] += _bytes(func, args, result)
+        total[3] += _flops(func, args, kwargs, result)
+        self._remember(key[1], result)
 
     def _remember(self, line: Key, result: Any) -> None:
         """Keep a weak reference to each new storage, to see which outlive their step."""
@@ -96,15 +118,16 @@ class Watch(TorchDispatchMode):
                 storage = tensor.untyped_storage()
                 self.born.append((line, storage.nbytes(), StorageWeakRef(storage)))
 
+    @quiet
     def _before_module(self, module: Any, args: Any) -> None:
         if not self._open and module not in self.roots:
             self.roots.append(module)
             self._paths |= {id(each): path for path, each in module.named_modules()}
         inputs = [each for each in tree_iter(args) if isinstance(each, torch.Tensor)]
         path = self._paths.get(id(module)) or type(module).__name__
-        line = user_line(sys._getframe(2))
+        line = user_line(sys._getframe(3))
         parent = self._open[-1] if self._open else -1
-        identity = [[each.data_ptr(), each._version] for each in inputs]
+        identity = [[each.data_ptr(), _version(each)] for each in inputs]
         frozen = not any(each.requires_grad for each in module.parameters())
         kind = type(module).__name__
         self._open.append(len(self.calls))
@@ -113,6 +136,11 @@ class Watch(TorchDispatchMode):
     def _after_module(self, *_: Any) -> None:
         if self._open:
             self._open.pop()
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """How often the tensor was written to; inference tensors do not count that."""
+    return -1 if tensor.is_inference() else tensor._version
 
 
 def _shapes(arguments: Any) -> str:

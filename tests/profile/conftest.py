@@ -1,0 +1,72 @@
+"""Running a script bare and profiled, and reading back what was recorded."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pitstop.core.evidence import Evidence
+from pitstop.profile import runs
+from pitstop.profile.collect import collect
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a process left behind."""
+
+    code: int
+    out: bytes
+    err: bytes
+    folder: Path
+
+    @property
+    def evidences(self) -> tuple[Evidence, ...]:
+        recording = runs.find(self.folder, "last")
+        return collect(recording, runs.load(recording).warmup)
+
+    @property
+    def evidence(self) -> Evidence:
+        return self.evidences[0]
+
+
+def execute(command, folder, stdin=b"", env=None):
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        cwd=folder,
+        input=stdin,
+        env=os.environ | (env or {}),
+        check=False,
+        timeout=300,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr, folder)
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """Run a script of this folder as ``python SCRIPT`` does."""
+
+    def run(name, *arguments, **options):
+        folder = tmp_path / "bare"
+        folder.mkdir(exist_ok=True)
+        return execute([sys.executable, str(SCRIPTS / name), *arguments], folder, **options)
+
+    return run
+
+
+@pytest.fixture
+def profiled(tmp_path):
+    """Run a script of this folder under ``pitstop profile``."""
+
+    def run(name, *arguments, ours=(), **options):
+        folder = tmp_path / "profiled"
+        folder.mkdir(exist_ok=True)
+        command = [sys.executable, "-m", "pitstop", "profile", *ours, str(SCRIPTS / name)]
+        return execute([*command, *arguments], folder, **options)
+
+    return run
