@@ -33,7 +33,9 @@ def test_same_output_and_every_step_found(script, arguments, kind, steps, bare, 
 
 
 def test_the_script_sees_itself_as_if_alone(bare, profiled):
-    without, with_us = (run("manners.py", "--steps", "3", stdin=b"hello\n") for run in (bare, profiled))
+    without, with_us = (
+        run("manners.py", "--steps", "3", stdin=b"hello\n") for run in (bare, profiled)
+    )
     assert with_us.code == without.code == 7
     assert with_us.out.replace(b"/profiled", b"/bare") == without.out
     assert b"hello" in with_us.out

@@ -35,6 +35,7 @@ our report goes to stderr, and to --output FILE.
 @click.option("--inspect", type=click.IntRange(min=0), default=2, show_default=True)
 @click.option("--nproc-per-node", type=click.IntRange(min=1), help="Start it through torchrun.")
 @click.option("--trace", is_flag=True, help="Keep a gzipped Chrome trace, which Perfetto opens.")
+@click.option("--redact", is_flag=True, help="Leave paths and arguments out of the recording.")
 @click.option("--show-hooks", is_flag=True, help="List what is put around torch, and stop.")
 @click.option("-m", "module", is_flag=True, help="SCRIPT is the name of a module.")
 @click.argument("script", nargs=-1, type=click.UNPROCESSED)
@@ -45,6 +46,7 @@ def command(
     inspect: int,
     nproc_per_node: int | None,
     trace: bool,
+    redact: bool,
     show_hooks: bool,
     module: bool,
     script: tuple[str, ...],
@@ -57,8 +59,8 @@ def command(
         return 0
     words = launch.command_line(script, module, nproc_per_node)
     launcher = launch.is_launcher(script) or nproc_per_node is not None
-    folder = launch.new_run_folder(Path.cwd(), script[0])
-    run = runs.Run(tuple(words), runs.now(), warmup)
+    folder = launch.new_run_folder(Path.cwd(), "run" if redact else script[0])
+    run = runs.Run(() if redact else tuple(words), runs.now(), warmup)
     store.save(folder / "run.json", run)
     options = Options(
         folder=str(folder),
@@ -66,20 +68,19 @@ def command(
         warmup=warmup,
         inspect=inspect,
         trace=trace,
+        redact=redact,
         launcher=launcher,
     )
     code = launch.run(words, options)
-    store.save(folder / "run.json", replace(run, exit_code=code))
-    _report(folder, run, code, format, output)
+    _report(folder, replace(run, exit_code=code), format, output)
     return launch.end_like(code)
 
 
-def _report(
-    folder: Path, run: runs.Run, code: int, format: str | None, output: Path | None
-) -> None:
+def _report(folder: Path, run: runs.Run, format: str | None, output: Path | None) -> None:
     """Show what was recorded; the script has ended, and no trouble of ours may change its code."""
     try:
-        report = summarise(collect(folder, run.warmup), run.name, code)
+        store.save(folder / "run.json", run)
+        report = summarise(collect(folder, run.warmup), run.name, run.exit_code)
         write(report, format, output, err=True)
         click.echo(f"recorded in {folder}", err=True)
     except PitstopError as error:

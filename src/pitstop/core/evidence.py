@@ -47,6 +47,18 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Sensor:
+    """What one GPU's sensors said at one moment of the run."""
+
+    at_s: float
+    gpu: int
+    busy: float | None = None  # share of the last second with a kernel running
+    sm_clock_mhz: float | None = None
+    power_watts: float | None = None
+    temperature_celsius: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """A line of the user's source."""
 
@@ -131,6 +143,7 @@ class Evidence:
     left_out_slices: int = 0  # of a run too long to keep whole
     loaders: tuple[Loader, ...] = ()
     memory: tuple[Memory, ...] = ()
+    sensors: tuple[Sensor, ...] = ()
     operations: tuple[Operation, ...] = ()
     calls: tuple[ModuleCall, ...] = ()
     kernels: tuple[Kernel, ...] = ()

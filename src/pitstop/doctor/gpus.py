@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import pynvml  # type: ignore[import-untyped]
+import pynvml
 
 from pitstop.core.machine import Gpu
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from pitstop.core.evidence import Evidence, Loader, Memory
+from pitstop.core.evidence import Evidence, Loader, Memory, Sensor
 from pitstop.profile.group import Slice, group, training_loaders
 from pitstop.profile.inspection import read_inspection
 from pitstop.profile.stacks import answers
@@ -20,16 +20,16 @@ RANK = re.compile(r"rank(\d+)-")
 
 def collect(folder: Path, warmup: int) -> tuple[Evidence, ...]:
     """One Evidence for each process that finished a step, by rank; else one that says so."""
-    host = tuple(_host_memory(folder / "host.jsonl"))
+    host = _host(folder / "host.jsonl")
     found = [_evidence(path, warmup, host) for path in sorted(folder.glob("rank*.jsonl"))]
     busy = [each for each in found if each.steps]
     if busy:
         return tuple(sorted(busy, key=lambda each: each.rank))
-    idle = found[0] if found else Evidence(memory=host)
+    idle = found[0] if found else host
     return (replace(idle, stacks=tuple(answers(folder))),)
 
 
-def _evidence(path: Path, warmup: int, host: tuple[Memory, ...]) -> Evidence:
+def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
     values = list(lines(path))
     slices = [each for each in map(_slice, values) if each]
     notes = [value for value in values if isinstance(value, dict)]
@@ -46,7 +46,8 @@ def _evidence(path: Path, warmup: int, host: tuple[Memory, ...]) -> Evidence:
         beside_s=grouped.beside_s,
         left_out_slices=sum(note["gap"][0] for note in notes if "gap" in note),
         loaders=tuple(_loaders(slices, notes)),
-        memory=(*host, *_gpu_memory(slices)),
+        memory=(*host.memory, *_gpu_memory(slices)),
+        sensors=host.sensors,
         compiled_graphs=compiled.get("graphs", 0),
         graph_breaks=compiled.get("breaks", 0),
         recompiles=compiled.get("recompiles", 0),
@@ -94,8 +95,11 @@ def _gpu_memory(slices: Sequence[Slice]) -> Iterator[Memory]:
             yield Memory(each.ended_s, gpu_peak_bytes=each.peak, gpu_reserved_bytes=reserved)
 
 
-def _host_memory(path: Path) -> Iterator[Memory]:
-    """The script and its workers together; a page shared by several is counted once."""
+def _host(path: Path) -> Evidence:
+    """Memory and sensors over the whole run; a page shared by several processes counts once."""
+    memory, sensors = [], []
     for sample in lines(path):
         shares = [rss if pss is None else pss for _, rss, pss in sample["memory"]]
-        yield Memory(sample["at"], host_bytes=sum(shares))
+        memory.append(Memory(sample["at"], host_bytes=sum(shares)))
+        sensors += [Sensor(sample["at"], gpu, *each) for gpu, each in enumerate(sample["gpus"])]
+    return Evidence(memory=tuple(memory), sensors=tuple(sensors))

@@ -68,6 +68,9 @@ def group(slices: Sequence[Slice]) -> Grouped:
         if loaders and each.loader >= 0 and each.loader not in loaders:
             beside += each.total  # validation, between two steps or before the first
             continue
+        if each.kind == "outside":
+            beside += each.total  # between two steps that the script itself marks
+            continue
         current.append(each)
         if place in ends:
             steps.append(_step(current))

@@ -7,6 +7,7 @@ compiled, modes and hooks stay away (they would make Dynamo compile again) and t
 reports.
 """
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,10 +22,11 @@ MOST_OPERATIONS = 3000  # distinct ones kept, by time; a model of a thousand lay
 class Inspector:
     """One inspected step."""
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, trace: Path | None) -> None:
         self._step = step
-        self._kernels = KernelTimes() if torch.cuda.is_initialized() else None
-        self.watch = None if compiled_anything() else Watch(named=self._kernels is not None)
+        on_gpu = torch.cuda.is_initialized()
+        self._kernels = KernelTimes(trace) if on_gpu or trace else None
+        self.watch = None if compiled_anything() else Watch(named=on_gpu)
 
     def start(self) -> None:
         """Begin to look."""

@@ -5,12 +5,16 @@ differs is one folder in front of ``PYTHONPATH``, which ``sitecustomize`` remove
 the run is watched from outside: memory of the process and its children, sensors of the GPUs.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -85,20 +89,20 @@ def end_like(code: int) -> int:
     if code >= 0:
         return code
     if os.name == "posix":
-        sys.stdout.flush()
-        signal.signal(-code, signal.SIG_DFL)
+        with contextlib.suppress(OSError):  # SIGKILL has no handler to take away
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return 128 - code
 
 
 def _watch(process: "subprocess.Popen[bytes]", folder: Path) -> int:
     meter = HostMeter(process.pid, folder)
-    asked = time.monotonic()
+    patience, begun = stacks.PATIENCE_SECONDS, time.monotonic()
     while True:
         meter.sample()
-        if time.monotonic() - asked > stacks.PATIENCE_SECONDS:
+        if time.monotonic() - begun > patience:
             stacks.ask(folder)
-            asked = time.monotonic()
+            patience *= 2
         try:
             return process.wait(SAMPLE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -129,19 +133,20 @@ class _signals_passed_on:  # noqa: N801 reads as the statement it is used in
 
 
 def new_run_folder(root: Path, name: str) -> Path:
-    """A fresh folder below ``root/.pitstop/runs``, named by time and script."""
+    """A fresh folder below ``root/.pitstop/runs``, or a temporary one where that cannot be."""
     stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(name).stem or 'run'}"
     runs = root / ".pitstop" / "runs"
     try:
         runs.mkdir(parents=True, exist_ok=True)
         (root / ".pitstop" / ".gitignore").write_text("*\n")
-        for number in range(100):
-            folder = runs / (f"{stem}-{number}" if number else stem)
-            try:
-                folder.mkdir()
-            except FileExistsError:
-                continue
-            return folder
+        folder = next(each for each in _names(runs / stem) if not each.exists())
+        folder.mkdir()
     except OSError as error:
-        raise PitstopError(f"cannot write the recording below {runs}: {error.strerror}") from None
-    raise PitstopError(f"{runs}: too many recordings started in one second")
+        folder = Path(tempfile.mkdtemp(prefix="pitstop-"))
+        sys.stderr.write(f"pitstop: {runs}: {error.strerror}; recording to {folder} instead\n")
+    return folder
+
+
+def _names(path: Path) -> Iterator[Path]:
+    yield path
+    yield from (path.with_name(f"{path.name}-{number}") for number in count(2))

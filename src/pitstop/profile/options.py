@@ -17,6 +17,7 @@ class Options:
     baseline: int = 5  # undisturbed steps before the first inspected one
     inspect: int = 2  # steps looked at in depth
     trace: bool = False
+    redact: bool = False  # leave out paths and arguments
     launcher: bool = False  # the command is torchrun or the like; the script is its child
     pythonpath: str | None = None  # what PYTHONPATH was before we put ourselves into it
 

@@ -40,7 +40,7 @@ class Recorder:
         self.on_first_step: Callable[[], None] = lambda: None
         self.on_other_steps: Callable[[], None] = lambda: None  # steps are not model calls
         self._thread = threading.get_ident()
-        self._writer = Writer(options.folder)
+        self._writer = Writer(options.folder, options.redact)
         self._meter = Meter()
         self._scope = Scope(options)
         self._cycles = {kind: Cycle() for kind in KINDS}
@@ -123,8 +123,13 @@ class Recorder:
             name = type(optimizer).__name__
             self._end_slice("optimizer", self._number(optimizer, lambda: {"optimizer": name}))
 
-    def marked(self) -> None:
-        """The script itself says that a step ends here."""
+    def mark_begins(self) -> None:
+        """The script says that a step of its own begins: what went before belongs to none."""
+        if self.listens():
+            self._end_slice("outside", -1)
+
+    def mark_ends(self) -> None:
+        """The script says that the step ends."""
         if self.listens():
             self._end_slice("marked", -1)
 

@@ -4,7 +4,9 @@ After warm-up come undisturbed steps, the baseline; then inspected ones; then a 
 sampled. All others are left alone, and only those count as the step time.
 """
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pitstop.profile.inspector import Inspector
@@ -21,6 +23,9 @@ class Scope:
     def __init__(self, options: Options) -> None:
         self._first = options.warmup + options.baseline
         self._inspected = options.inspect
+        self._trace = (
+            Path(options.folder) / f"trace-{os.getpid()}.json.gz" if options.trace else None
+        )
         self._inspector: Inspector | None = None
         self._sampler: Sampler | None = None
         self._optimizers: list[Any] = []
@@ -40,7 +45,8 @@ class Scope:
         """Look at the step that begins now."""
         self._optimizers = optimizers
         if done < self._first + self._inspected:
-            self._inspector = Inspector(done)
+            last = done == self._first + self._inspected - 1
+            self._inspector = Inspector(done, self._trace if last else None)
             self._inspector.start()
         else:
             self._sampler = Sampler(thread)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-PATIENCE_SECONDS = 20  # between questions; a first step that compiles may well take longer
+PATIENCE_SECONDS = 20  # before the first question; each later one waits twice as long
 QUESTION = getattr(signal, "SIGRTMIN", 0) + 11 if hasattr(signal, "SIGRTMIN") else 0
 
 
@@ -44,7 +44,6 @@ def ask(folder: Path) -> None:
     for path in folder.glob("stacks-*.txt"):
         with contextlib.suppress(psutil.Error, OSError, ValueError):
             process = psutil.Process(int(path.stem.removeprefix("stacks-")))
-            path.write_text("")  # only the newest answer counts
             for each in (process, *process.children(recursive=True)):
                 if _answers(each.pid):
                     os.kill(each.pid, QUESTION)

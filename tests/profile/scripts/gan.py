@@ -10,7 +10,9 @@ optimize_critic = torch.optim.Adam(critic.parameters(), 1e-3)
 for _ in range(12):
     for _ in range(2):
         optimize_critic.zero_grad()
-        loss = critic(generator(torch.randn(6, 4)).detach()).mean() - critic(torch.randn(6, 8)).mean()
+        loss = (
+            critic(generator(torch.randn(6, 4)).detach()).mean() - critic(torch.randn(6, 8)).mean()
+        )
         loss.backward()
         optimize_critic.step()
     optimize_generator.zero_grad()
