@@ -3,6 +3,7 @@
 import contextlib
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class _Gpus:
 
     def _sensors(self, handle: Any) -> list[float | None]:
         nvml = self._nvml
-        questions = (
+        questions: tuple[Callable[[], float], ...] = (
             lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100,
             lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
             lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1e3,

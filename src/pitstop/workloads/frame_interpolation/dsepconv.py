@@ -9,7 +9,7 @@ reads that pixel as both of its neighbours, so it counts double along that axis.
 import re
 from typing import Any
 
-import cupy  # type: ignore[import-not-found]
+import cupy
 import torch
 from torch import Tensor
 

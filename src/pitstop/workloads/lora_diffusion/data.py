@@ -1,8 +1,5 @@
 """Captioned pictures, a model folder and published LoRAs on disk, and the project's Dataset."""
 
-# diffusers imports lazily and shows mypy stand-ins of its classes
-# mypy: disable-error-code="attr-defined, no-untyped-call"
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

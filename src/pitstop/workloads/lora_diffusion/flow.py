@@ -1,8 +1,5 @@
 """Latents as FLUX wants them: packed in 2x2 patches, with positions, mixed with noise."""
 
-# diffusers imports lazily and shows mypy stand-ins of its classes
-# mypy: disable-error-code="attr-defined"
-
 import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 from torch import Tensor

@@ -6,9 +6,6 @@ that its configuration promises; and the transformer's way out mirrors its way i
 start it is a rough copy of its input instead of noise.
 """
 
-# diffusers imports lazily and shows mypy stand-ins of its classes
-# mypy: disable-error-code="attr-defined, no-untyped-call"
-
 import math
 from dataclasses import dataclass
 

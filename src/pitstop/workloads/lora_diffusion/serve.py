@@ -1,8 +1,5 @@
 """Serves a base and a LoRA pipeline over HTTP and compares their pictures, as found."""
 
-# diffusers imports lazily and shows mypy stand-ins of its classes
-# mypy: disable-error-code="no-untyped-call"
-
 import argparse
 import io
 import json
