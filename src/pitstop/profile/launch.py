@@ -134,7 +134,7 @@ class _signals_passed_on:  # noqa: N801 reads as the statement it is used in
 
 def new_run_folder(root: Path, name: str) -> Path:
     """A fresh folder below ``root/.pitstop/runs``, or a temporary one where that cannot be."""
-    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(name).stem or 'run'}"
+    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(name).name.removesuffix('.py') or 'run'}"
     runs = root / ".pitstop" / "runs"
     try:
         runs.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from pitstop.core import store
@@ -22,9 +23,11 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The script or module, without its path."""
-        words = [word for word in self.command if word.endswith(".py")]
-        return Path(words[0]).name if words else self.command[-1] if self.command else "run"
+        """The script without its path, or the module."""
+        words = self.command[1:]
+        script = next((Path(word).name for word in words if word.endswith(".py")), "")
+        modules = [after for word, after in pairwise(words) if word == "-m"]
+        return script or (modules[-1] if modules else "the run")
 
 
 def now() -> str:

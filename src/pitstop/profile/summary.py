@@ -2,8 +2,9 @@
 
 import signal
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from pitstop.core.evidence import Evidence, Loader
+from pitstop.core.evidence import Evidence, Line, Loader
 from pitstop.core.report import Report, Table
 from pitstop.core.units import binary_bytes, milliseconds, percent
 
@@ -87,14 +88,30 @@ def _phases(evidence: Evidence) -> Table:
 
 
 def _operations(evidence: Evidence) -> Table:
-    total = sum(each.device_micros or each.micros for each in evidence.operations)
+    """The dearest operations by their time on the device, which on a CPU is the thread itself."""
+    operations = evidence.operations
+    on_gpu = any(each.device_micros for each in operations)
+    timed = [(each.device_micros or 0 if on_gpu else each.micros, each) for each in operations]
+    total = sum(micros for micros, _ in timed)
     rows = []
-    for each in evidence.operations[:TOP_OPERATIONS]:
-        micros = each.device_micros or each.micros
-        where = f"{each.where.path}:{each.where.line}" if each.where.path else "autograd"
-        share = percent(micros / total)
-        rows.append((each.name, where, str(each.calls), milliseconds(micros / 1e3), share))
-    return Table("operation (inspected step)", ("line", "calls", "time", "share"), tuple(rows))
+    for micros, each in sorted(timed, key=lambda pair: -pair[0])[:TOP_OPERATIONS]:
+        share = percent(micros / total) if total else "n/a"
+        time = milliseconds(micros / 1e3)
+        rows.append((_short(each.name), _place(each.where), str(each.calls), time, share))
+    title = "operation, on the GPU" if on_gpu else "operation, inspected step"
+    return Table(title, ("line", "calls", "time", "share"), tuple(rows))
+
+
+def _short(name: str) -> str:
+    """``aten.convolution_backward.default`` as people say it."""
+    return name.removeprefix("aten.").removesuffix(".default")
+
+
+def _place(line: Line) -> str:
+    """File and line; the last two parts of a path say enough on a screen."""
+    if not line.path:
+        return "autograd"
+    return f"{'/'.join(Path(line.path).parts[-2:])}:{line.line}"
 
 
 def _memory(evidence: Evidence) -> Iterator[tuple[str, str]]:
