@@ -44,7 +44,8 @@ class Writer:
             self._close_gap()
             self._kept += 1
             self.line(row)
-        if self._kept >= FULL_ROWS * (self._stride.bit_length()):
+        whole = self._rows % WINDOW_ROWS == 0
+        if whole and self._kept >= FULL_ROWS * self._stride.bit_length():
             self._stride *= 2
 
     def line(self, value: Any) -> None:

@@ -1,12 +1,11 @@
 """Hugging Face Trainer, with accumulation and evaluation."""
 
-import sys
 import tempfile
 
 import torch
 from torch import nn
 from torch.utils.data import Dataset
-from transformers import Trainer, TrainingArguments, set_seed
+from transformers import PrinterCallback, Trainer, TrainingArguments, set_seed
 
 
 class Pairs(Dataset):
@@ -41,5 +40,8 @@ with tempfile.TemporaryDirectory() as folder:
         use_cpu=True,
         logging_steps=1,
     )
-    done = Trainer(Model(), arguments, train_dataset=Pairs(), eval_dataset=Pairs()).train()
-print(done.training_loss.hex(), file=sys.stdout)
+    trainer = Trainer(Model(), arguments, train_dataset=Pairs(), eval_dataset=Pairs())
+    trainer.pop_callback(PrinterCallback)
+    trainer.train()
+for log in trainer.state.log_history:
+    print(log.get("loss"), log.get("eval_loss"))

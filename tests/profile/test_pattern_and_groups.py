@@ -1,0 +1,91 @@
+"""Which events end a step: pure arithmetic on made-up runs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pitstop.profile.group import Slice, group
+from pitstop.profile.pattern import Cycle, shortest_cycle
+from pitstop.profile.writer import FULL_ROWS, WINDOW_ROWS, Writer, hidden
+
+
+@pytest.mark.parametrize(
+    ("calls", "length"),
+    [("AAAA", 1), ("ABABAB", 2), ("AAAAABAAAAAB", 6), ("AAB", 3), ("ABABA", 2), ("A", 1), ("", 1)],
+)
+def test_the_step_is_the_shortest_cycle(calls, length):
+    assert shortest_cycle(calls) == length
+
+
+@given(st.text("AB", min_size=1, max_size=5), st.integers(2, 8))
+def test_following_call_by_call_comes_to_the_same_end(cycle, times):
+    calls = cycle * times
+    follower = Cycle()
+    for call in calls:
+        follower.add(call)
+    assert follower.length == shortest_cycle(calls)
+    assert follower.complete == len(calls) // follower.length
+
+
+def piece(kind="optimizer", number=0, loader=-1, **times):
+    phases = dict.fromkeys(("wait", "forward", "backward", "optimizer", "saving", "other"), 0.0)
+    return Slice(0.0, kind, number, loader, False, **(phases | times), peak=None, reserved=None,
+                 loss=None, device_ms=None)  # fmt: skip
+
+
+def test_accumulated_batches_make_one_step_and_their_times_add_up():
+    batch = piece("loader", loader=0, wait=1.0, forward=2.0, backward=3.0)
+    last = piece("optimizer", 1, loader=0, wait=1.0, forward=2.0, backward=3.0, optimizer=4.0)
+    grouped = group([piece("start", other=500.0), batch, batch, last, batch, batch, last])
+    assert [step.total_ms for step in grouped.steps] == [22.0, 22.0]
+    assert [step.data_wait_ms for step in grouped.steps] == [3.0, 3.0]
+    assert grouped.start_s == 0.5
+
+
+def test_validation_is_kept_apart_from_the_step():
+    train = piece("optimizer", 1, loader=0, forward=2.0, backward=3.0)
+    check = piece("loader", 2, loader=2, wait=50.0, other=50.0)
+    grouped = group([check, train, check, check, train])
+    assert [step.total_ms for step in grouped.steps] == [5.0, 5.0]
+    assert grouped.beside_s == pytest.approx(0.3)
+
+
+def test_saving_is_kept_apart_from_the_step():
+    grouped = group([piece(forward=2.0, backward=3.0, saving=900.0)])
+    assert grouped.steps[0].total_ms == 5.0
+    assert grouped.beside_s == 0.9
+
+
+def test_a_run_without_events_has_no_step():
+    assert group([piece("end", other=1000.0)]).steps == ()
+
+
+def test_a_loss_that_is_not_finite_is_said_so():
+    rows = [piece(backward=1.0)]
+    object.__setattr__(rows[0], "loss", "nan")
+    (step,) = group(rows).steps
+    assert (step.loss, step.loss_finite) == (None, False)
+
+
+def test_a_million_steps_stay_small_and_what_is_kept_is_kept_whole(tmp_path):
+    writer = Writer(str(tmp_path))
+    row = [123.456789, "optimizer", 1, 0, 0, *([1.2345] * 6), None, None, 0.123456789, None]
+    for _ in range(1_000_000):
+        writer.row(row, 0.001)
+    writer.close()
+    (path,) = tmp_path.iterdir()
+    lines = path.read_text().splitlines()
+    kept = [line for line in lines if line.startswith("[")]
+    gaps = [int(line.split("[")[1].split(",")[0]) for line in lines if line.startswith("{")]
+    assert path.stat().st_size < 20e6
+    assert len(kept) + sum(gaps) == 1_000_000
+    assert len(kept) > FULL_ROWS
+    assert all(gap % WINDOW_ROWS == 0 for gap in gaps[:-1])
+
+
+def test_hidden_values_hold_no_path():
+    value = {"a": ["/home/me/train.py", 3], "b": ("C:\\x", "conv1")}
+    text = str(hidden(value))
+    assert "home" not in text
+    assert "conv1" in text
+    assert hidden("/a.py") == hidden("/a.py") != hidden("/b.py")
