@@ -10,6 +10,8 @@ import pitstop.core.machine
 from pitstop.cli.rules import every_rule
 from pitstop.core.rule import example
 from pitstop.report.rule_page import SUBJECTS, means
+from pitstop.scan.edits import apply_fix
+from pitstop.scan.source import Source
 
 RULES = every_rule()
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.name}-{means(rule)}")
@@ -45,3 +47,12 @@ def test_finds_the_bad_machine_and_not_the_good_one(rule):
     bad, good = (eval(example(rule.doc, heading), dict(names)) for heading in ("Bad", "Good"))
     assert len(rule(bad)) == 1
     assert rule(good) == []
+
+
+@seen_by("source")
+def test_finds_the_bad_source_and_fixes_it_into_the_good_one(rule):
+    bad, good = ("import torch\n" + example(rule.doc, heading) for heading in ("Bad", "Good"))
+    (finding,) = rule(Source(bad))
+    assert rule(Source(good)) == []
+    if finding.fix:
+        assert apply_fix(bad, finding.fix) == good

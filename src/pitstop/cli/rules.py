@@ -1,8 +1,7 @@
 """``pitstop rules``: every rule, one line each."""
 
 import importlib
-import pkgutil
-from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import click
@@ -20,9 +19,9 @@ Examples:
 
 def every_rule() -> list[Rule[Any]]:
     """The rules of every room that has a folder ``rules``, by code."""
-    rooms = [info.name for info in pkgutil.iter_modules(pitstop.__path__) if info.ispkg]
-    folders = [f"pitstop.{room}.rules" for room in rooms if room != "cli"]
-    packages = [importlib.import_module(folder) for folder in folders if find_spec(folder)]
+    folders = sorted(Path(pitstop.__path__[0]).glob("*/rules/__init__.py"))
+    names = [f"pitstop.{folder.parent.parent.name}.rules" for folder in folders]
+    packages = [importlib.import_module(name) for name in names]
     rules = [rule for package in packages for rule in load_rules(package)]
     return sorted(rules, key=lambda rule: (rule.code, means(rule)))
 

@@ -1,0 +1,166 @@
+"""Swap GroupNorm, and the SiLU after it, for the fused part in any model, and back.
+
+No module is replaced: instances change their class, so parameters, names, hooks, optimizers and
+the state dict stay what they are. A norm becomes a ``FusedGroupNorm``; a block whose ``forward``
+applies SiLU to a norm's result becomes a subclass of its own class with that pair fused.
+
+Under autocast the result keeps the type of its input, where PyTorch's would be fp32: the statistics
+are in fp32 either way, and the convolution that follows rounds to the smaller type.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch import nn
+
+from pitstop.parts.group_norm_silu import group_norm_silu
+from pitstop.parts.silu_rewrite import forward_with_silu
+
+Step = Callable[[], None]
+PROBE_TOLERANCE = 2e-2  # relative; bf16 weights round to 4e-3, another function is off by far more
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Call it to put the model back as it was."""
+
+    steps: tuple[Step, ...]
+
+    def __call__(self) -> None:
+        """Undo the last step first."""
+        for step in reversed(self.steps):
+            step()
+
+
+class FusedGroupNorm(nn.GroupNorm):
+    """A GroupNorm whose work is done by ``group_norm_silu``."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 (torch's name)
+        """Normalise, as ``nn.GroupNorm`` does."""
+        return group_norm_silu(input, self.num_groups, self.weight, self.bias, self.eps, silu=False)
+
+    def with_silu(self, x: torch.Tensor, channel_bias: torch.Tensor | None = None) -> torch.Tensor:
+        """Add ``channel_bias``, normalise and apply SiLU."""
+        return group_norm_silu(
+            x, self.num_groups, self.weight, self.bias, self.eps, channel_bias=channel_bias
+        )
+
+
+class FusedSequential(nn.Sequential):
+    """A Sequential that hands each SiLU to the fused norm before it."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 (torch's name)
+        """Run all modules in order."""
+        modules: list[Any] = list(self)
+        taken = False
+        for module, after in zip(modules, [*modules[1:], None], strict=True):
+            if taken:
+                taken = False
+                continue
+            taken = _is_pair(module, after)
+            input = module.with_silu(input) if taken else module(input)  # noqa: A001
+        return input
+
+
+def fuse_group_norm(model: nn.Module) -> Undo:
+    """Make every GroupNorm in ``model`` a fused one, with the SiLU after it where there is one."""
+    kinds: dict[nn.GroupNorm, Any] = {norm: type(norm) for norm in _norms(model)}
+    steps = [swap_class(norm, _fused_class(kind)) for norm, kind in kinds.items()]
+    for module in model.modules():
+        made = _fused_block(module)
+        if made is not None:
+            steps.append(swap_class(module, made))
+    return Undo(tuple(steps))
+
+
+def swap_class(module: nn.Module, new: type[nn.Module]) -> Step:
+    """Change the class of one instance; the step returned changes it back."""
+    old = type(module)
+
+    def back() -> None:
+        module.__class__ = old
+
+    module.__class__ = new
+    return back
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Whether calling ``forward`` directly is the same as calling the module."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
+    return not any(hooks) and "forward" not in vars(module)
+
+
+def probe(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
+    """A random input on the device and in the type of ``like``; torch's own seed is not used up."""
+    numbers = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    return numbers.to(like.device, like.dtype)
+
+
+def _norms(model: nn.Module) -> Iterator[nn.GroupNorm]:
+    for module in model.modules():
+        if not isinstance(module, nn.GroupNorm) or isinstance(module, FusedGroupNorm):
+            continue
+        if "forward" not in vars(module) and (type(module) is nn.GroupNorm or _agrees(module)):
+            yield module
+
+
+def _agrees(norm: nn.GroupNorm) -> bool:
+    """Whether a subclass of GroupNorm computes what GroupNorm does; found by trying."""
+    weight = norm.weight
+    if weight is None or weight.is_meta:
+        return False
+    x = probe((1, norm.num_channels, 4, 4), weight)
+    with torch.no_grad():
+        expected = nn.GroupNorm.forward(norm, x)
+        try:
+            found = norm.forward(x)
+        except (RuntimeError, TypeError, ValueError):
+            return False
+    return torch.allclose(found, expected, rtol=PROBE_TOLERANCE, atol=PROBE_TOLERANCE)
+
+
+@lru_cache(maxsize=256)
+def _fused_class(norm: Any) -> Any:
+    if norm is nn.GroupNorm:
+        return FusedGroupNorm
+    return type(f"Fused{norm.__name__}", (FusedGroupNorm, norm), {})
+
+
+def _is_pair(module: nn.Module | None, after: nn.Module | None) -> bool:
+    if not isinstance(module, FusedGroupNorm) or type(after) is not nn.SiLU:
+        return False
+    return is_plain(module) and is_plain(after)
+
+
+def _fused_block(module: nn.Module) -> type[nn.Module] | None:
+    """The class that ``module`` should have so that its norms take their SiLU; None for its own."""
+    kind: Any = type(module)
+    if "forward" in vars(module):  # wrapped from outside: leave it
+        return None
+    if kind is nn.Sequential:
+        children = list(module.children())
+        paired = any(_is_pair(*pair) for pair in pairwise(children))
+        return FusedSequential if paired else None
+    forward = kind.forward
+    if kind.__module__.startswith("torch.nn.") or not isinstance(forward, FunctionType):
+        return None
+    norms, silus = set(), set()
+    for name, child in module.named_modules():
+        if isinstance(child, FusedGroupNorm) and is_plain(child):
+            norms.add(name)
+        elif type(child) is nn.SiLU and is_plain(child):
+            silus.add(name)
+    made = forward_with_silu(forward, frozenset(norms), frozenset(silus)) if norms else None
+    return None if made is None else subclass(kind, made)
+
+
+@lru_cache(maxsize=1024)
+def subclass(kind: Any, forward: Any) -> Any:
+    """A class like ``kind``, in name too, with another ``forward``."""
+    names = {"forward": forward, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    return type(kind.__name__, (kind,), names)

@@ -1,0 +1,322 @@
+"""Triton kernels of GroupNorm + SiLU; ``group_norm_silu.py`` has the essay.
+
+Every kernel sees a tensor as samples x positions x channels with three strides, so one source
+serves both layouts: a program owns a chunk of positions of ``BLOCK_C`` channels and walks over it
+in tiles. Channels-first takes one channel (a plane) per program, channels-last a row of channels.
+"""
+
+# Kernels take flat lists of pointers and numbers, compile-time constants in capitals, no types.
+# ruff: noqa: N803, PLR0913, PLR0917
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _tile(stride_n, stride_s, stride_c, start, BLOCK_S: tl.constexpr, BLOCK_C: tl.constexpr):
+    """Offset of this program's first element (64 bits) and of its tile (32 bits)."""
+    sample, first = tl.program_id(2).to(tl.int64), tl.program_id(1).to(tl.int64) * BLOCK_C
+    base = sample * stride_n + first * stride_c + start.to(tl.int64) * stride_s
+    place, column = tl.arange(0, BLOCK_S)[:, None], tl.arange(0, BLOCK_C)[None, :]
+    return base, place * stride_s + column * stride_c
+
+
+@triton.jit
+def statistics_kernel(
+    x,
+    partials,
+    channels,
+    length,
+    chunk,
+    stride_n,
+    stride_s,
+    stride_c,
+    BLOCK_S: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """Write mean and squared deviation of every (sample, chunk, channel).
+
+    Differences to a first value are summed: the lane's own for a plane, the channel's for rows. It
+    is one of the n samples, so the squares cancel at most n + 1 fold, whatever the data's mean.
+    """
+    part, parts = tl.program_id(0), tl.num_programs(0)
+    start = part * chunk
+    here = tl.minimum(chunk, length - start)
+    base, tile = _tile(stride_n, stride_s, stride_c, start, BLOCK_S, BLOCK_C)
+    x += base
+    place = tl.arange(0, BLOCK_S)[:, None]
+    channel = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
+    real = (channel < channels)[None, :]
+    if BLOCK_C == 1:
+        shift = tl.load(x + tile, mask=real & (place < here), other=0.0).to(tl.float32)
+    else:
+        first_row = tl.arange(0, BLOCK_C)[None, :] * stride_c
+        shift = tl.load(x + first_row, mask=real, other=0.0).to(tl.float32)
+    sums = tl.zeros([BLOCK_S, BLOCK_C], tl.float32)
+    squares = tl.zeros([BLOCK_S, BLOCK_C], tl.float32)
+    for step in tl.range(0, here, BLOCK_S, num_stages=STAGES):
+        inside = real & (step + place < here)
+        value = tl.load(x + step * stride_s + tile, mask=inside, other=0.0).to(tl.float32)
+        value = tl.where(inside, value - shift, 0.0)
+        sums += value
+        squares += value * value
+    count = tl.maximum((here - place + BLOCK_S - 1) // BLOCK_S, 0).to(tl.float32)
+    lane_mean = sums / tl.maximum(count, 1.0)
+    squares -= sums * lane_mean
+    lane_mean += shift
+    mean = tl.sum(lane_mean * count, 0) / here
+    distance = lane_mean - mean[None, :]
+    deviation = tl.sum(squares + count * distance * distance, 0)
+    row = (tl.program_id(2) * parts + part) * channels + channel
+    tl.store(partials + row, mean, mask=channel < channels)
+    partials += tl.num_programs(2) * channels * parts
+    tl.store(partials + row, deviation, mask=channel < channels)
+
+
+@triton.jit
+def finish_statistics_kernel(
+    partials,
+    channel_bias,
+    statistics,
+    parts,
+    length,
+    chunk,
+    eps,
+    HAS_CHANNEL_BIAS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+    BLOCK_PARTS: tl.constexpr,
+):
+    """Merge one group's parts; write its centre and reciprocal deviation for every channel.
+
+    A bias per channel only moves the channel's mean, so it enters here and costs no pass.
+    """
+    group, sample = tl.program_id(0), tl.program_id(1)
+    all_channels = tl.num_programs(0) * WIDTH
+    column, part = tl.arange(0, BLOCK_C), tl.arange(0, BLOCK_PARTS)
+    channel = group * WIDTH + column
+    real = (part < parts)[:, None] & (column < WIDTH)[None, :]
+    row = (sample * parts + part)[:, None] * all_channels + channel[None, :]
+    mean = tl.load(partials + row, mask=real, other=0.0)
+    partials += tl.num_programs(1) * all_channels * parts
+    deviation = tl.load(partials + row, mask=real, other=0.0)
+    bias = tl.zeros([BLOCK_C], tl.float32)
+    if HAS_CHANNEL_BIAS:
+        bias = tl.load(channel_bias + channel, mask=column < WIDTH, other=0.0).to(tl.float32)
+        mean += bias[None, :]
+    count = tl.minimum(chunk, length - part * chunk).to(tl.float32)[:, None]
+    count = tl.where(real, count, 0.0)
+    total = WIDTH * length.to(tl.float32)
+    centre = tl.sum(mean * count) / total
+    distance = mean - centre
+    deviation = tl.sum(deviation + count * distance * distance)
+    scale = tl.zeros([BLOCK_C], tl.float32) + 1.0 / tl.sqrt_rn(deviation / total + eps)
+    statistics += sample * all_channels + channel
+    tl.store(statistics, centre - bias, mask=column < WIDTH)
+    statistics += tl.num_programs(1) * all_channels
+    tl.store(statistics, scale, mask=column < WIDTH)
+
+
+@triton.jit
+def _per_channel(pointer, offset, real, other, GIVEN: tl.constexpr):
+    """One value per channel, or the constant ``other`` where the argument was not given."""
+    value = tl.zeros(offset.shape, tl.float32) + other
+    if GIVEN:
+        value = tl.load(pointer + offset, mask=real, other=0.0).to(tl.float32)
+    return value
+
+
+@triton.jit
+def apply_kernel(
+    x,
+    residual,
+    weight,
+    bias,
+    statistics,
+    y,
+    channels,
+    length,
+    chunk,
+    affine_stride,
+    stride_n,
+    stride_s,
+    stride_c,
+    SILU: tl.constexpr,
+    HAS_RESIDUAL: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """Normalise one chunk; the last chunks first, since the statistics pass left them in L2."""
+    start = (tl.num_programs(0) - 1 - tl.program_id(0)) * chunk
+    here = tl.minimum(chunk, length - start)
+    base, tile = _tile(stride_n, stride_s, stride_c, start, BLOCK_S, BLOCK_C)
+    sample, samples = tl.program_id(2), tl.num_programs(2)
+    place = tl.arange(0, BLOCK_S)[:, None]
+    channel = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
+    real = channel < channels
+    statistics += sample * channels + channel
+    centre = tl.load(statistics, mask=real, other=0.0)
+    gain = tl.load(statistics + samples * channels, mask=real, other=0.0)
+    gain *= _per_channel(weight, sample * affine_stride + channel, real, 1.0, HAS_WEIGHT)
+    offset = _per_channel(bias, sample * affine_stride + channel, real, 0.0, HAS_BIAS)
+    for step in tl.range(0, here, BLOCK_S, num_stages=STAGES):
+        inside = real & (step + place < here)
+        where = base + step * stride_s + tile
+        value = tl.load(x + where, mask=inside, other=0.0).to(tl.float32)
+        value = (value - centre) * gain + offset
+        if SILU:
+            value *= tl.sigmoid(value)
+        if HAS_RESIDUAL:
+            value += tl.load(residual + where, mask=inside, other=0.0).to(tl.float32)
+        tl.store(y + where, value, mask=inside)
+
+
+@triton.jit
+def _before_activation(x, grad, centre, scale, weight, bias, SILU: tl.constexpr):
+    """The normalised value, and the gradient that arrives before the activation."""
+    normal = (x - centre) * scale
+    if SILU:
+        z = normal * weight + bias
+        gate = tl.sigmoid(z)
+        grad *= gate * (1.0 + z * (1.0 - gate))
+    return normal, grad
+
+
+@triton.jit
+def backward_sums_kernel(
+    x,
+    grad,
+    weight,
+    bias,
+    statistics,
+    partials,
+    channels,
+    length,
+    chunk,
+    affine_stride,
+    stride_n,
+    stride_s,
+    stride_c,
+    SILU: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """Sum the gradient, alone and times the normalised value, over (sample, chunk, channel)."""
+    part, parts = tl.program_id(0), tl.num_programs(0)
+    start = part * chunk
+    here = tl.minimum(chunk, length - start)
+    base, tile = _tile(stride_n, stride_s, stride_c, start, BLOCK_S, BLOCK_C)
+    sample, samples = tl.program_id(2), tl.num_programs(2)
+    place = tl.arange(0, BLOCK_S)[:, None]
+    channel = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
+    real = channel < channels
+    statistics += sample * channels + channel
+    centre = tl.load(statistics, mask=real, other=0.0)[None, :]
+    scale = tl.load(statistics + samples * channels, mask=real, other=0.0)[None, :]
+    gain = _per_channel(weight, sample * affine_stride + channel, real, 1.0, HAS_WEIGHT)[None, :]
+    offset = _per_channel(bias, sample * affine_stride + channel, real, 0.0, HAS_BIAS)[None, :]
+    plain = tl.zeros([BLOCK_S, BLOCK_C], tl.float32)
+    along = tl.zeros([BLOCK_S, BLOCK_C], tl.float32)
+    for step in tl.range(0, here, BLOCK_S, num_stages=STAGES):
+        inside = real[None, :] & (step + place < here)
+        where = base + step * stride_s + tile
+        value = tl.load(x + where, mask=inside, other=0.0).to(tl.float32)
+        arriving = tl.load(grad + where, mask=inside, other=0.0).to(tl.float32)
+        normal, arriving = _before_activation(value, arriving, centre, scale, gain, offset, SILU)
+        plain += arriving
+        along += tl.where(inside, arriving * normal, 0.0)
+    row = (sample * parts + part) * channels + channel
+    tl.store(partials + row, tl.sum(plain, 0), mask=real)
+    tl.store(partials + samples * channels * parts + row, tl.sum(along, 0), mask=real)
+
+
+@triton.jit
+def finish_backward_kernel(
+    partials,
+    weight,
+    grad_weight,
+    grad_bias,
+    means,
+    affine_stride,
+    parts,
+    length,
+    HAS_WEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+    BLOCK_PARTS: tl.constexpr,
+):
+    """Add one group's parts: gradients of bias and weight, and the group's two means."""
+    group, sample = tl.program_id(0), tl.program_id(1)
+    all_channels = tl.num_programs(0) * WIDTH
+    plane = tl.num_programs(1) * all_channels
+    column, part = tl.arange(0, BLOCK_C), tl.arange(0, BLOCK_PARTS)
+    channel, real = group * WIDTH + column, column < WIDTH
+    row = (sample * parts + part)[:, None] * all_channels + channel[None, :]
+    valid = (part < parts)[:, None] & real[None, :]
+    plain = tl.sum(tl.load(partials + row, mask=valid, other=0.0), 0)
+    along = tl.sum(tl.load(partials + plane * parts + row, mask=valid, other=0.0), 0)
+    gain = _per_channel(weight, sample * affine_stride + channel, real, 1.0, HAS_WEIGHT)
+    total = WIDTH * length.to(tl.float32)
+    mean_plain = tl.sum(tl.where(real, plain * gain, 0.0), 0) / total
+    mean_along = tl.sum(tl.where(real, along * gain, 0.0), 0) / total
+    place = sample * all_channels + channel
+    tl.store(grad_weight + place, along, mask=real)
+    tl.store(grad_bias + place, plain, mask=real)
+    tl.store(means + place, tl.zeros([BLOCK_C], tl.float32) + mean_plain, mask=real)
+    tl.store(means + plane + place, tl.zeros([BLOCK_C], tl.float32) + mean_along, mask=real)
+
+
+@triton.jit
+def backward_apply_kernel(
+    x,
+    grad,
+    weight,
+    bias,
+    statistics,
+    means,
+    grad_x,
+    channels,
+    length,
+    chunk,
+    affine_stride,
+    stride_n,
+    stride_s,
+    stride_c,
+    SILU: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """Write the gradient of ``x`` for one chunk, the last chunks first."""
+    start = (tl.num_programs(0) - 1 - tl.program_id(0)) * chunk
+    here = tl.minimum(chunk, length - start)
+    base, tile = _tile(stride_n, stride_s, stride_c, start, BLOCK_S, BLOCK_C)
+    sample, plane = tl.program_id(2), tl.num_programs(2) * channels
+    place = tl.arange(0, BLOCK_S)[:, None]
+    channel = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
+    real = channel < channels
+    row = sample * channels + channel
+    centre = tl.load(statistics + row, mask=real, other=0.0)
+    scale = tl.load(statistics + plane + row, mask=real, other=0.0)
+    mean_plain = tl.load(means + row, mask=real, other=0.0)
+    mean_along = tl.load(means + plane + row, mask=real, other=0.0)
+    gain = _per_channel(weight, sample * affine_stride + channel, real, 1.0, HAS_WEIGHT)
+    offset = _per_channel(bias, sample * affine_stride + channel, real, 0.0, HAS_BIAS)
+    for step in tl.range(0, here, BLOCK_S, num_stages=STAGES):
+        inside = real & (step + place < here)
+        where = base + step * stride_s + tile
+        value = tl.load(x + where, mask=inside, other=0.0).to(tl.float32)
+        arriving = tl.load(grad + where, mask=inside, other=0.0).to(tl.float32)
+        normal, arriving = _before_activation(value, arriving, centre, scale, gain, offset, SILU)
+        value = scale * (arriving * gain - mean_plain - normal * mean_along)
+        tl.store(grad_x + where, value, mask=inside)

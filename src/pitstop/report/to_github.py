@@ -1,0 +1,34 @@
+"""GitHub: workflow commands that put findings beside the lines of a pull request."""
+
+from pitstop.core.finding import Finding
+from pitstop.core.report import Report
+
+SUFFIX = ".annotations"
+LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def render(report: Report) -> str:
+    """One ``::warning file=...`` line per finding, then the verdict for the log."""
+    lines = [_line(finding) for finding in report.findings]
+    lines += [f"skipped: {line}" for line in report.skipped]
+    return "\n".join([*lines, report.verdict]) + "\n"
+
+
+def _line(finding: Finding) -> str:
+    properties = {"title": f"{finding.code} {finding.rule}".strip()}
+    span = finding.span
+    if span is not None:
+        properties |= {"file": span.path, "line": str(span.line), "col": str(span.column)}
+        properties |= {"endLine": str(span.end_line)}
+        if span.line == span.end_line:  # GitHub refuses a column on another line
+            properties |= {"endColumn": str(span.end_column)}
+    pairs = ",".join(f"{key}={_escape(value, ':,')}" for key, value in properties.items())
+    message = finding.message if span else f"{finding.item}: {finding.message}"
+    return f"::{LEVELS[finding.severity]} {pairs}::{_escape(message)}"
+
+
+def _escape(text: str, also: str = "") -> str:
+    """What would end the line or the property, written as GitHub reads it back."""
+    for character in f"%\r\n{also}":
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text

@@ -1,0 +1,174 @@
+"""Files: which files under the given paths are scanned, and which are not and why."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pitstop.core.errors import PitstopError
+from pitstop.scan.gitignore import FILE_NAME, Pattern, is_ignored, parse_pattern, read_patterns
+
+PYTHON = (".py", ".pyi")
+CONFIGS = (".yaml", ".yml", ".json", ".toml")
+NOTEBOOK = ".ipynb"
+# Never the user's own code, whatever an ignore file says.
+EXCLUDED_FOLDERS = {
+    *(".git", ".hg", ".svn", ".venv", "venv", "node_modules", "build", "dist", "__pycache__"),
+    *("site-packages", ".tox", ".nox", ".eggs", ".mypy_cache", ".ruff_cache", ".pytest_cache"),
+    *(".ipynb_checkpoints", ".pitstop"),
+}
+# Configs of tools, not of models; lock files are long and change with every install.
+TOOL_CONFIGS = {
+    *("pyproject.toml", "pitstop.toml", "ruff.toml", "package.json", "package-lock.json"),
+    *("tsconfig.json", "composer.json", "mkdocs.yml", "environment.yml", "environment.yaml"),
+}
+LARGEST_PYTHON_BYTES = 2_000_000  # nobody writes 2 MB by hand: generated code
+LARGEST_CONFIG_BYTES = 64_000  # larger YAML or JSON is data, not settings
+MOST_CONFIGS = 2_000  # more of them are a dataset's annotations
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file to scan: where it is, and the name that reports show."""
+
+    path: Path
+    name: str  # relative to the working folder where that is possible, with slashes
+
+
+@dataclass
+class Found:
+    """Files to scan in order, and one line for each thing left out."""
+
+    files: list[File] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    notebooks: list[str] = field(default_factory=list)
+
+
+def find_files(paths: Iterable[Path], exclude: Sequence[str] = ()) -> Found:
+    """Python and config files under ``paths``; a file that is named outright is always one."""
+    found = Found()
+    extra = [pattern for text in exclude if (pattern := parse_pattern(text))]
+    for path in paths:
+        if path.is_dir():
+            _Walk(found, *_top(path), extra).folder(path.absolute())
+        elif path.exists():
+            if not is_ignored(extra, show(path), False):
+                _add(found, path)
+        else:
+            raise PitstopError(f"{path}: no such file or folder; give one that exists")
+    found.files = list({file.path: file for file in found.files}.values())
+    _limit_configs(found)
+    if found.notebooks:
+        first, count = found.notebooks[0], len(found.notebooks)
+        found.skipped.append(f"{first}: notebooks are not scanned ({count} of them)")
+    return found
+
+
+def show(path: Path) -> str:
+    """A path as reports show it: relative to the working folder if below it, with slashes."""
+    absolute = path.absolute()
+    try:
+        return absolute.relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return absolute.as_posix()
+
+
+def _add(found: Found, path: Path) -> None:
+    if path.suffix == NOTEBOOK:
+        found.notebooks.append(show(path))
+        return
+    limit = LARGEST_CONFIG_BYTES if path.suffix in CONFIGS else LARGEST_PYTHON_BYTES
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        found.skipped.append(f"{show(path)}: cannot be read ({error.strerror})")
+        return
+    if size <= limit:
+        found.files.append(File(path.absolute(), show(path)))
+    elif path.suffix not in CONFIGS:
+        found.skipped.append(f"{show(path)}: {size / 1e6:.1f} MB, so generated; limit 2 MB")
+
+
+def _limit_configs(found: Found) -> None:
+    configs = [file for file in found.files if file.path.suffix in CONFIGS]
+    if len(configs) > MOST_CONFIGS:
+        drop = set(configs[MOST_CONFIGS:])
+        found.files = [file for file in found.files if file not in drop]
+        found.skipped.append(f"{configs[0].name}: {len(configs)} config files, first 2000 read")
+
+
+def _top(path: Path) -> tuple[Path, list[Pattern]]:
+    """The repository around a folder, and the patterns that reach into the folder from above."""
+    start = path.absolute()
+    for top in (start, *start.parents):
+        if (top / ".git").exists():
+            patterns = read_patterns(top / ".git" / "info" / "exclude", "")
+            for above in reversed(list(_between(top, start))):
+                folder = above.relative_to(top).as_posix()
+                patterns += read_patterns(above / FILE_NAME, "" if folder == "." else folder)
+            return top, patterns
+    return start, []
+
+
+def _between(top: Path, start: Path) -> Iterator[Path]:
+    """The folders from just above ``start`` up to ``top``."""
+    while start != top:
+        start = start.parent
+        yield start
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """One walk down from a given folder."""
+
+    found: Found
+    top: Path
+    patterns: list[Pattern]
+    extra: list[Pattern]
+
+    def folder(self, path: Path) -> None:
+        """Visit a folder and all below it, in sorted order."""
+        relative = path.relative_to(self.top).as_posix()
+        own = read_patterns(path / FILE_NAME, "" if relative == "." else relative)
+        inner = _Walk(self.found, self.top, [*self.patterns, *own], self.extra)
+        try:
+            with os.scandir(path) as entries:
+                ordered = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self.found.skipped.append(f"{show(path)}: cannot be read ({error.strerror or error})")
+            return
+        for entry in ordered:
+            inner.entry(entry)
+
+    def entry(self, entry: os.DirEntry[str]) -> None:
+        """Take a file, go into a folder, or say why not."""
+        path = Path(entry.path)
+        try:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            link = entry.is_symlink()
+        except OSError as error:
+            self.found.skipped.append(f"{show(path)}: cannot be read ({error.strerror})")
+            return
+        if not self._wanted(path, is_folder, link):
+            return
+        if link:
+            self.found.skipped.append(f"{show(path)}: symbolic link, not followed")
+        elif is_folder:
+            self.folder(path)
+        else:
+            _add(self.found, path)
+
+    def _wanted(self, path: Path, is_folder: bool, link: bool) -> bool:
+        name = path.name
+        if is_folder or (link and path.is_dir()):
+            if name in EXCLUDED_FOLDERS:
+                return False
+        elif path.suffix in CONFIGS:
+            if name in TOOL_CONFIGS or name.startswith(".") or "/." in path.as_posix():
+                return False
+        elif path.suffix not in (*PYTHON, NOTEBOOK):
+            return False
+        relative = path.relative_to(self.top).as_posix()
+        shown = show(path)
+        ignored = is_ignored(self.patterns, relative, is_folder)
+        return not ignored and not is_ignored(self.extra, shown, is_folder)

@@ -1,0 +1,145 @@
+"""Guards: branches that are taken rarely, so that what they cost does not matter."""
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pitstop.scan.source import Source
+
+# Flags that are off in a run that is meant to be fast, or on once in many steps.
+RARE_FLAG = re.compile(
+    r"(?:^|_)(?:debug|verbose|profile|profiling|dump|visuali[sz]e|do_log|should_log|log_now|sanity"
+    r"|is_first|first_step|first_iter|last_step|is_last|should_save|warmup|dry_run)(?:_|$)",
+    re.IGNORECASE,
+)
+COUNTER = re.compile(r"(?:^|_)(?:i|j|it|idx|index|iter|iteration|step|batch_idx|n_iter|count)$")
+LOG_LEVEL = "isEnabledFor"
+FLAG_DEPTH = 3  # flags made of flags; `ready = ready or ...` in a loop is made of itself
+
+
+def is_rare_branch(
+    source: "Source", parent: ast.If | ast.IfExp | ast.ExceptHandler, child: ast.AST
+) -> bool:
+    """Whether the branch of ``parent`` that holds ``child`` is taken only now and then."""
+    if isinstance(parent, ast.ExceptHandler):
+        return isinstance(child, ast.stmt)
+    if child is parent.test:
+        return False
+    body = parent.body if isinstance(parent.body, list) else [parent.body]
+    return _is_rare(source, parent.test, child in body)
+
+
+def runs_once(parent: ast.If, child: ast.AST, in_innermost: bool) -> bool:
+    """Whether the branch with ``child`` leaves the hot loop: by return, or break if it can."""
+    last = (parent.body if child in parent.body else parent.orelse or parent.body)[-1]
+    if child is parent.test:
+        return False
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
+        return ast.unparse(last.value.func) in ("sys.exit", "exit", "quit", "os._exit")
+    return isinstance(last, ast.Return | ast.Raise) or (
+        isinstance(last, ast.Break) and in_innermost
+    )
+
+
+def is_behind_an_exit(source: "Source", parent: ast.AST, child: ast.AST) -> bool:
+    """Whether ``if step % 100: continue``, or return, stands before ``child`` in its block."""
+    for each in getattr(parent, "body", ()) if source.exits else ():
+        if each is child:
+            return False
+        if each in source.exits:
+            return True
+    return False
+
+
+def read_exits(source: "Source") -> set[ast.AST]:
+    """All ``if`` that mostly end the round or the call, and those that hold such a one."""
+    found: set[ast.AST] = set()
+    for branch in source.nodes(ast.If):
+        leaves = isinstance(branch.body[-1], ast.Continue | ast.Return)
+        exit_: ast.AST | None = branch
+        if leaves and _is_rare(source, branch.test, False):
+            while isinstance(exit_, ast.If):
+                found.add(exit_)
+                exit_ = source.parent(exit_)
+    return found
+
+
+def _is_rare(  # noqa: PLR0911 one per shape
+    source: "Source", test: ast.expr, wanted: bool, depth: int = FLAG_DEPTH
+) -> bool:
+    """Whether ``test`` is rarely ``wanted``; ``depth``: how many flags are looked through."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _is_rare(source, operand, not wanted, depth)
+        case ast.BoolOp(op=ast.And(), values=values):
+            return wanted and any(_is_rare(source, each, True, depth) for each in values)
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return not wanted and any(_is_rare(source, each, False, depth) for each in values)
+        case ast.BinOp(op=ast.Mod()):
+            return not wanted  # `if step % 100:` is nearly always true
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            return _is_rare_comparison(source, left, operator, right, wanted)
+        case ast.Call():
+            return _is_rare_call(source, test, wanted, depth)
+        case ast.Name() | ast.Attribute():
+            return _is_rare_flag(source, test, wanted, depth)
+    return False
+
+
+def _is_rare_comparison(
+    source: "Source", left: ast.expr, operator: ast.cmpop, right: ast.expr, wanted: bool
+) -> bool:
+    equal = isinstance(operator, ast.Eq | ast.Is)
+    if isinstance(operator, ast.In | ast.NotIn):  # `if step in (1, 10, 100)`
+        return wanted == isinstance(operator, ast.In) and _is_counter(source, left)
+    if not equal and not isinstance(operator, ast.NotEq | ast.IsNot):
+        return False
+    if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod):
+        return equal == wanted
+    if isinstance(right, ast.Constant) and right.value is None:
+        return equal == wanted and _is_filled_here(source, left)
+    certain = isinstance(right, ast.Constant | ast.BinOp)  # 0, or `len(loader) - 1`
+    return _is_counter(source, left) and certain and equal == wanted
+
+
+def _is_counter(source: "Source", node: ast.expr) -> bool:
+    return bool(COUNTER.search(source.name_of(node).rpartition(".")[2]))
+
+
+def _is_rare_flag(
+    source: "Source", flag: ast.Name | ast.Attribute, wanted: bool, depth: int
+) -> bool:
+    """A flag that is rare by its name, or by the one or more tests that were assigned to it."""
+    if wanted and RARE_FLAG.search(source.name_of(flag).rpartition(".")[2]):
+        return True
+    values = (source.assigned(flag) or []) if depth and isinstance(flag, ast.Name) else []
+    tests = [each for each in values if not isinstance(each, ast.Name | ast.Attribute)]
+    return any(_is_rare(source, each, wanted, depth - 1) for each in tests)
+
+
+def _is_filled_here(source: "Source", slot: ast.expr) -> bool:
+    """Whether ``if slot is None`` fills a slot that outlives the call: computed once, then kept."""
+    statement = source.statement(slot)
+    name = source.name_of(slot)
+    if not isinstance(slot, ast.Attribute) or not isinstance(statement, ast.If):
+        return False
+    targets = [
+        target
+        for each in ast.walk(statement)
+        if isinstance(each, ast.Assign)
+        for target in each.targets
+    ]
+    return any(source.name_of(target) == name for target in targets)
+
+
+def _is_rare_call(source: "Source", test: ast.Call, wanted: bool, depth: int) -> bool:
+    if isinstance(test.func, ast.Attribute) and test.func.attr in ("any", "all", "item"):
+        return _is_rare(source, test.func.value, wanted, depth)
+    name = source.name_of(test.func)
+    if name == "hasattr":
+        return not wanted  # `if not hasattr(self, "mask")`: built on first use
+    last = name.rpartition(".")[2]
+    if last in ("isnan", "isinf", "isfinite"):
+        return wanted == (last != "isfinite")
+    return wanted and (last == LOG_LEVEL or bool(RARE_FLAG.search(last)))

@@ -1,0 +1,88 @@
+"""PIT501 graph-kept-alive."""
+
+import ast
+from collections.abc import Iterator
+
+from pitstop.core.finding import Finding, Fix
+from pitstop.core.rule import rule
+from pitstop.scan.edits import insert
+from pitstop.scan.gradients import differentiated, terms
+from pitstop.scan.hot import place_of
+from pitstop.scan.source import Loop, Source
+
+BARE = {"item", "detach", "float", "tolist", "numpy", "reduce_value"}
+
+
+@rule("PIT501")
+def graph_kept_alive(source: Source) -> Iterator[Finding]:
+    """A loss is kept over the steps of a loop together with its graph.
+
+    Adding losses up, or putting them on a list, keeps the graph of every step so far: memory
+    grows until the epoch ends. `detach` keeps the number alone, and unlike `item` it does not
+    wait for the GPU. Where the sum itself is differentiated, the graphs are needed.
+
+    Bad:
+        total = 0.0
+        for batch in train_loader:
+            loss = model(batch).mean()
+            loss.backward()
+            total += loss
+
+    Good:
+        total = 0.0
+        for batch in train_loader:
+            loss = model(batch).mean()
+            loss.backward()
+            total += loss.detach()
+    """
+    for loop in source.step_loops:
+        if not isinstance(loop, ast.For | ast.AsyncFor | ast.While):
+            continue
+        with_graph = differentiated(source, loop)
+        for kept, value in _kept(source, loop) if with_graph else ():
+            if _is_needed(source, kept) or _is_made_in(kept, loop):
+                continue
+            for term in terms(value):
+                if term.id in with_graph and not _is_bare(source, term):
+                    name = ast.unparse(kept)
+                    message = f"`{name}` keeps the graph of every step through `{term.id}`."
+                    edit = insert(source.extent(term)[1], ".detach()")
+                    yield source.finding(term, message, Fix("Keep the number alone", (edit,)))
+
+
+def _is_needed(source: Source, kept: ast.expr) -> bool:
+    """Whether backward is called on what is kept, or it is nothing with a name."""
+    name = _root(kept)
+    around = source.enclosing_function(kept) or source.tree
+    return not name or name in differentiated(source, around)
+
+
+def _root(kept: ast.expr) -> str:
+    """``totals`` of ``totals["loss"]``, ``self`` of ``self.total``."""
+    while isinstance(kept, ast.Subscript | ast.Attribute):
+        kept = kept.value
+    return kept.id if isinstance(kept, ast.Name) else ""
+
+
+def _is_bare(source: Source, term: ast.Name) -> bool:
+    """Whether the name holds no graph here: a number by now, or gradients are off."""
+    values = [each for each in source.assigned(term) or [] if isinstance(each, ast.Call)]
+    names = [ast.unparse(each.func).rpartition(".")[2] for each in values]
+    return any(each in BARE for each in names) or place_of(source, term).evaluation
+
+
+def _kept(source: Source, loop: Loop) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What grows from round to round of a loop, and by what."""
+    for add in source.nodes(ast.AugAssign):
+        if isinstance(add.op, ast.Add) and source.enclosing_loop(add) is loop:
+            yield add.target, add.value
+    for call in source.method_calls("append"):
+        if source.enclosing_loop(call) is loop and isinstance(call.func, ast.Attribute):
+            yield call.func.value, call.args[0] if call.args else call
+
+
+def _is_made_in(kept: ast.expr, loop: Loop) -> bool:
+    """Whether a round of the loop starts it anew, so that one graph is kept at most."""
+    written = ast.unparse(kept)
+    stores = [node for node in ast.walk(loop) if isinstance(node, ast.Assign)]
+    return any(ast.unparse(target) == written for each in stores for target in each.targets)

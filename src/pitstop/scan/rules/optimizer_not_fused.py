@@ -1,0 +1,61 @@
+"""PIT606 optimizer-not-fused."""
+
+import ast
+from collections.abc import Iterator
+
+from pitstop.core.finding import Finding, Fix
+from pitstop.core.rule import rule
+from pitstop.scan.call_graph import is_test
+from pitstop.scan.edits import set_argument
+from pitstop.scan.source import Source
+
+FUSABLE = ("torch.optim.Adam", "torch.optim.AdamW", "torch.optim.SGD")
+DECIDED = {"fused", "foreach", "differentiable", "capturable"}
+
+
+@rule("PIT606")
+def optimizer_not_fused(source: Source) -> Iterator[Finding]:
+    """The optimizer updates in many small kernels where one would do.
+
+    By default each step launches a chain of kernels over lists of parameters, and reads and
+    writes them several times over. `fused=True` does it in one pass. It matters where the step
+    is short or the parameters are many; rounding differs in the last digit.
+
+    Bad:
+        model = torch.nn.Linear(8, 8).cuda()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    Good:
+        model = torch.nn.Linear(8, 8).cuda()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    """
+    if is_test(source.path) or "fused=True" in source.text:
+        return  # whoever fuses one optimizer of a file has thought of the others
+    for call in source.calls(*FUSABLE):
+        decided = any(keyword.arg in DECIDED for keyword in call.keywords)
+        if decided or source.open_ended(call) or _is_small(source, call):
+            continue
+        name = source.name_of(call.func).rpartition(".")[2]
+        fix = Fix("Fuse it", (set_argument(source, call, "fused", "True"),), safe=False)
+        yield source.finding(
+            call,
+            f"`{name}` updates in many small kernels; `fused=True` makes it one.",
+            fix,
+            confidence="suspected",
+            changes=("fused-optimizer",),
+        )
+
+
+def _is_small(source: Source, call: ast.Call) -> bool:
+    """Whether it optimizes a few tensors that are named one by one, or nothing we can see."""
+    parameters = source.argument(call, "params", 0)
+    if parameters is None or "embedding" in source.text_of(parameters):
+        return True
+    named = ast.List | ast.Name | ast.Attribute | ast.Subscript
+    groups = parameters.elts if isinstance(parameters, ast.List) else []
+    values = [
+        value
+        for each in groups
+        for value in (each.values[:1] if isinstance(each, ast.Dict) else [each])
+    ]
+    return bool(values) and all(isinstance(value, named) for value in values)

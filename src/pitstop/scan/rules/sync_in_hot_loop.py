@@ -1,0 +1,82 @@
+"""PIT201 sync-in-hot-loop."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from pitstop.core.finding import Finding
+from pitstop.core.rule import rule
+from pitstop.scan.branches import loops_around
+from pitstop.scan.loops import trains
+from pitstop.scan.rare import is_elsewhere, is_rare
+from pitstop.scan.source import Source
+from pitstop.scan.tensor_reads import has_read, is_method_read, is_on_cpu, tensor_reads
+
+SAVES = re.compile(r"\.save\(|imwrite|fromarray|save_image|imsave")  # pixels must come to the CPU
+OUTPUT = re.compile(r"(?:^|_)(?:write|log|show|export|dump|plot|metrics?|image|psnr)")
+LOOPS = re.compile("called in|loop over|denoising")  # may be there to fetch their outputs
+NAN_CHECK = re.compile(r"isnan|isinf|isfinite")  # guard-syncs-every-step speaks of those
+
+
+@rule("PIT201")
+def sync_in_hot_loop(source: Source) -> Iterator[Finding]:
+    """Python waits for the GPU in every step to read a number.
+
+    Until the number is there no kernel is queued, so the GPU runs dry afterwards. Keep tensors
+    and read them every hundred steps, or once per epoch. On tensors of the CPU it costs nothing.
+
+    Bad:
+        total = 0.0
+        for clip in train_loader:
+            loss = model(clip).mean()
+            loss.backward()
+            total += loss.item()
+
+    Good:
+        total = 0.0
+        for clip in train_loader:
+            loss = model(clip).mean()
+            loss.backward()
+            total += loss.detach()
+    """
+    seen: set[ast.stmt] = set()
+    for node, value, what in tensor_reads(source):
+        hot = source.hot(node)
+        if hot is not None and (hot.guarded or hot.kind != "step"):
+            continue
+        reason = _reason(source, node, what == "`.cpu()`")
+        statement = source.statement(node)
+        if not reason or statement in seen or source.parent(statement) in seen:
+            continue
+        if _is_read(source, node, value) and not is_elsewhere(source, node):
+            if is_on_cpu(source, value) or (hot is not None and is_rare(source, node, hot)):
+                continue
+            seen.add(statement)
+            message = f"{what} makes Python wait for the GPU ({reason})."
+            yield source.finding(node, message, confidence="suspected")
+
+
+def _is_read(source: Source, node: ast.AST, value: ast.expr) -> bool:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node is not value:
+        return is_method_read(source, node)
+    if has_read(value) or NAN_CHECK.search(source.text_of(value)):
+        return False
+    return source.kind_of(value) == "tensor"
+
+
+def _reason(source: Source, node: ast.AST, copies: bool) -> str:
+    """Why it runs every step: the project says so, or a loop over rows does."""
+    hot, function = source.hot(node), source.enclosing_function(node)
+    if source.enclosing(node, ast.ListComp) is not None:
+        around = source.hot(source.statement(node))
+        hot = around if around is not None and around.kind == "step" else hot
+    if function is not None and OUTPUT.search(function.name):
+        return ""
+    if hot is not None:
+        keeps = not copies or not LOOPS.match(hot.reason) or trains(source, node)
+        return hot.reason if keeps else ""
+    for loop in loops_around(source, node):
+        rows = source.kind_of(loop.iter) == "tensor"
+        if rows and not SAVES.search(source.text_of(loop)):
+            return f"loop over the rows of {source.text_of(loop.iter)}"
+    return ""

@@ -1,0 +1,39 @@
+"""PIT202 tensor-built-on-cpu."""
+
+import ast
+from collections.abc import Iterator
+
+from pitstop.core.finding import Edit, Finding, Fix
+from pitstop.core.rule import rule
+from pitstop.scan.edits import add_argument
+from pitstop.scan.source import Source
+
+# Random factories are left out: the same seed gives other numbers on the GPU.
+FACTORIES = {"torch.zeros", "torch.ones", "torch.empty", "torch.full"}
+
+
+@rule("PIT202")
+def tensor_built_on_cpu(source: Source) -> Iterator[Finding]:
+    """Tensor is filled on the CPU, then copied to its device.
+
+    The copy makes Python wait for the GPU. Naming the device up front costs one
+    kernel launch and no copy.
+
+    Bad:
+        mask = torch.zeros(h, w).to(frames.device)
+
+    Good:
+        mask = torch.zeros(h, w, device=frames.device)
+    """
+    for call in source.method_calls("to"):
+        match call:
+            case ast.Call(ast.Attribute(ast.Call() as made, "to"), args=[where], keywords=[]):
+                if source.name_of(made.func) not in FACTORIES:
+                    continue
+                if source.name_of(where).rpartition(".")[2] != "device":
+                    continue  # .to(x) may also mean a dtype or another tensor
+                if any(keyword.arg != "dtype" for keyword in made.keywords):
+                    continue  # pin_memory=, requires_grad= and out= change the meaning
+                name_it = add_argument(source, made, f"device={source.text_of(where)}")
+                drop_to = Edit(source.extent(made)[1], source.extent(call)[1], "")
+                yield source.finding(call, fix=Fix("Name the device", (name_it, drop_to)))

@@ -1,0 +1,189 @@
+"""Running a scan: paths in, a Report out; with fixes, also the files that would change."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pitstop.core.finding import Finding
+from pitstop.core.report import Report
+from pitstop.scan import cache
+from pitstop.scan.config import find_config
+from pitstop.scan.decode import Encoding, UnreadableError, decode, encode
+from pitstop.scan.files import File, find_files
+from pitstop.scan.fixing import apply_fixes
+from pitstop.scan.passes import Checked, Memory, check
+from pitstop.scan.pool import Pool
+from pitstop.scan.progress import Progress
+from pitstop.scan.selection import EVERYTHING, Selection
+from pitstop.scan.source import is_config
+from pitstop.scan.suppress import read_suppressions, without_suppressed
+from pitstop.scan.worker import static_rules
+from pitstop.scan.write import Change, write_changes
+
+MOST_PASSES = 10  # fixes that still find something to fix after ten rounds undo each other
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked for beyond the paths; what is empty is left to the configuration."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()  # added to the configuration's, as the next two are
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    exclude: tuple[str, ...] = ()
+    use_cache: bool = True
+    jobs: int = 0  # processes; 0: as many as there are cores
+    progress: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One file with its text, and how to write it back."""
+
+    file: File
+    data: bytes
+    text: str
+    encoding: Encoding
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """The outcome: what is left to report, and what fixing has changed in memory."""
+
+    report: Report
+    applied: tuple[Finding, ...] = ()
+    changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # name -> before, after
+    loaded: Mapping[str, Loaded] = field(default_factory=dict)
+
+    def write(self) -> None:
+        """Write the changed files, all or none."""
+        changes = []
+        for name, (_, after) in self.changes.items():
+            file = self.loaded[name]
+            changes.append(Change(file.file.path, file.data, encode(after, file.encoding)))
+        write_changes(changes)
+
+
+def scan(paths: Sequence[Path], options: Options = Options()) -> Report:  # noqa: B008 frozen
+    """Scan files and folders and report what was found; nothing is written."""
+    return scan_and_fix(paths, options, fix=False).report
+
+
+def scan_and_fix(
+    paths: Sequence[Path], options: Options, fix: bool = True, unsafe: bool = False
+) -> Scanned:
+    """Scan, apply fixes in memory until none is left, and report what remains."""
+    selection, exclude = _settle(paths, options)
+    codes = frozenset(rule.code for rule in selection.rules(static_rules()))
+    found = find_files(paths, exclude)
+    loaded = _load(found.files, found.skipped)
+    store = cache.cache_file(paths)
+    memory = Memory(cache.load(store) if options.use_cache else cache.Entries())
+    texts = {name: each.text for name, each in loaded.items()}
+    applied: list[Finding] = []
+    with (
+        Progress(2 * len(texts), options.progress) as progress,
+        Pool(options.jobs, progress.advance) as pool,
+    ):
+        checked = check(texts, codes, memory, pool)
+        if options.use_cache and memory.changed:
+            cache.save(store, memory.now)
+        findings = _wanted(checked, texts, selection)
+        for _ in range(MOST_PASSES if fix else 0):
+            fixed = apply_fixes(_writable(texts, loaded), findings, unsafe)
+            if not fixed.applied:
+                break
+            applied += fixed.applied
+            texts = {**texts, **fixed.texts}
+            checked = check(texts, codes, memory, pool)
+            findings = _wanted(checked, texts, selection)
+    changes = {
+        name: (loaded[name].text, text) for name, text in texts.items() if text != loaded[name].text
+    }
+    report = _report(findings, (*found.skipped, *checked.skipped), len(texts))
+    return Scanned(report, tuple(applied), changes, loaded)
+
+
+def _settle(paths: Sequence[Path], options: Options) -> tuple[Selection, tuple[str, ...]]:
+    """The user's options over the project's configuration."""
+    config = find_config(paths[0] if paths else Path())
+    selection = Selection(
+        options.select or config.select or (EVERYTHING,),
+        (*config.ignore, *options.ignore),
+        {**config.per_file_ignores, **options.per_file_ignores},
+    )
+    return selection, (*config.exclude, *options.exclude)
+
+
+def _load(files: Iterable[File], skipped: list[str]) -> dict[str, Loaded]:
+    found = {}
+    for file in files:
+        try:
+            data = file.path.read_bytes()
+            text, encoding = decode(data)
+            found[file.name] = Loaded(file, data, text, encoding)
+        except FileNotFoundError:
+            skipped.append(f"{file.name}: deleted while scanning")
+        except OSError as error:
+            skipped.append(f"{file.name}: cannot be read ({error.strerror})")
+        except UnreadableError as error:
+            if not is_config(file.name):
+                skipped.append(f"{file.name}: {error}")
+    return found
+
+
+def _writable(texts: Mapping[str, str], loaded: Mapping[str, Loaded]) -> dict[str, str]:
+    """The files that a fix may change: no symbolic links, also not when named outright."""
+    return {name: text for name, text in texts.items() if not loaded[name].file.path.is_symlink()}
+
+
+def _wanted(checked: Checked, texts: Mapping[str, str], selection: Selection) -> list[Finding]:
+    """Findings in order of place, without those that the project has silenced."""
+    by_file: dict[str, list[Finding]] = {}
+    for finding in checked.findings:
+        path = finding.span.path if finding.span else ""
+        if not selection.silences(path, finding.code, finding.rule):
+            by_file.setdefault(path, []).append(finding)
+    found: list[Finding] = []
+    for path, findings in by_file.items():
+        comments = [] if is_config(path) else read_suppressions(texts.get(path, ""))
+        found += without_suppressed(findings, comments)
+    return sorted(found, key=_place)
+
+
+def _place(finding: Finding) -> tuple[str, int, int, str]:
+    span = finding.span
+    return (span.path, span.line, span.column, finding.code) if span else ("", 0, 0, finding.code)
+
+
+def _report(findings: list[Finding], skipped: Sequence[str], files: int) -> Report:
+    docs = {rule.code: rule.doc for rule in static_rules()}
+    fixable = sum(1 for each in findings if each.fix)
+    safe = sum(1 for each in findings if each.fix and each.fix.safe)
+    where = sum(1 for _ in {each.span.path for each in findings if each.span})
+    verdict = f"{_count(len(findings), 'finding')} in {where} of {_count(files, 'file')}."
+    if not findings:
+        verdict = f"Nothing found in {_count(files, 'file')}."
+    common = Counter(each.rule for each in findings).most_common(3)
+    return Report(
+        command="scan",
+        verdict=verdict if files else "No Python files found.",
+        why=", ".join(f"{name} {number}" for name, number in common),
+        next=_next(fixable, safe),
+        findings=tuple(findings),
+        skipped=tuple(skipped),
+        docs={each.code: docs[each.code] for each in findings},
+    )
+
+
+def _next(fixable: int, safe: int) -> str:
+    if safe:
+        return f"pitstop scan --fix mends {safe} of them"
+    if fixable:
+        return f"pitstop scan --unsafe-fixes --diff shows how to mend {fixable} of them"
+    return ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

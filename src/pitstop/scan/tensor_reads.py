@@ -1,0 +1,85 @@
+"""Tensor reads: expressions for which Python needs a tensor's numbers."""
+
+import ast
+from collections.abc import Iterator
+
+from pitstop.scan.source import Source
+from pitstop.scan.vocabulary import TENSOR_METHODS
+
+METHODS = ("item", "cpu", "tolist", "nonzero")
+OF_MODULES = {"to", "cuda", "cpu", "float", "half", "double", "bfloat16"}  # a module has them too
+MADE_ON_CPU = {
+    *("torch.rand", "torch.randn", "torch.randint", "torch.randperm", "torch.tensor"),
+    *("torch.from_numpy", "torch.linspace", "torch.arange", "torch.zeros", "torch.ones"),
+}
+
+
+def tensor_reads(source: Source) -> Iterator[tuple[ast.AST, ast.expr, str]]:
+    """Where numbers of what may be a tensor are read: the place, the tensor, in words."""
+    for call in source.method_calls(*METHODS):
+        assert isinstance(call.func, ast.Attribute)
+        if not call.args and not call.keywords and not has_read(call.func.value):
+            yield call, call.func.value, f"`.{call.func.attr}()`"
+    yield from _implicit_reads(source)
+
+
+def is_method_read(source: Source, call: ast.Call) -> bool:
+    """Whether the owner of the method is a tensor, as far as one can tell."""
+    assert isinstance(call.func, ast.Attribute)
+    owner, method = call.func.value, call.func.attr
+    kind = source.kind_of(owner)
+    if kind == "tensor":
+        return True
+    if method == "nonzero":
+        return isinstance(owner, ast.Compare)
+    if isinstance(owner, ast.Call) and source.name_of(owner.func).startswith("numpy."):
+        return False
+    return kind == "unknown" and (method == "item" or _is_result(owner))
+
+
+def has_read(node: ast.expr) -> bool:
+    """Whether a read of its own is inside, which is reported in its place."""
+    names = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+    return bool(names & {*METHODS, "numpy"})
+
+
+def _implicit_reads(source: Source) -> Iterator[tuple[ast.AST, ast.expr, str]]:
+    """Numbers, texts and branches made of what may be a tensor."""
+    for call in source.calls("float", "int", "bool"):
+        if len(call.args) == 1:
+            yield call, call.args[0], f"`{source.name_of(call.func)}()` of a tensor"
+    for branch in source.nodes(ast.If, ast.While, ast.IfExp):
+        yield branch.test, branch.test, "A branch on a tensor"
+    for shown in source.nodes(ast.FormattedValue):
+        yield shown.value, shown.value, "Printing a tensor"
+
+
+def _is_result(node: ast.expr) -> bool:
+    """Whether it is the result of a method that only tensors have."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=method)):
+            return method in TENSOR_METHODS - OF_MODULES
+    return False
+
+
+def is_on_cpu(source: Source, node: ast.expr) -> bool:
+    """Whether a tensor was drawn or made on the CPU: reading it waits for nobody."""
+    match node:
+        case ast.Compare(left=left, comparators=[right, *_]) | ast.BinOp(left=left, right=right):
+            return is_on_cpu(source, left) or is_on_cpu(source, right)
+    while isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
+        if isinstance(node, ast.Call) and source.name_of(node.func) in MADE_ON_CPU:
+            return source.argument(node, "device") is None and not source.open_ended(node)
+        node = node.func if isinstance(node, ast.Call) else node.value
+    made = source.assigned(node) if isinstance(node, ast.Name) else None
+    return bool(made) and all(is_on_cpu(source, each) for each in made or ())
+
+
+def is_tensor(source: Source, node: ast.expr) -> bool:
+    """Whether a value is a tensor, if only because its shape or dtype is read beside it."""
+    if source.kind_of(node) == "tensor":
+        return True
+    function, name = source.enclosing_function(node), source.name_of(node)
+    parts = [each for each in source.nodes(ast.Attribute) if each.attr in ("shape", "dtype")]
+    near = [each for each in parts if source.enclosing_function(each) is function]
+    return bool(name) and any(source.name_of(each.value) == name for each in near)

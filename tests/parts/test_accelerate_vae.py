@@ -1,0 +1,131 @@
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from pitstop.parts import accelerate_vae, vae_functions
+from pitstop.parts.vae_blocks import WideHeadProcessor
+from pitstop.parts.vae_functions import add_biases, add_biases_twin, fold_upsample, softmax_rows
+
+pytest.importorskip("triton")
+
+
+def nonlinearity(x):
+    return x * torch.sigmoid(x)
+
+
+class OldResidual(nn.Module):
+    """Latent-diffusion's residual block, in its own words."""
+
+    def __init__(self, channels, out_channels):
+        super().__init__()
+        self.norm1, self.norm2 = nn.GroupNorm(2, channels), nn.GroupNorm(2, out_channels)
+        self.conv1 = nn.Conv2d(channels, out_channels, 3, padding=1)
+        self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1)
+        self.dropout = nn.Dropout(0.0)
+        if channels != out_channels:
+            self.nin_shortcut = nn.Conv2d(channels, out_channels, 1)
+
+    def forward(self, x, temb):
+        h = nonlinearity(self.norm1(x))
+        h = self.conv1(h)
+        if temb is not None:
+            h = h + temb[:, :, None, None]
+        h = self.norm2(h)
+        h = nonlinearity(h)
+        h = self.conv2(self.dropout(h))
+        if hasattr(self, "nin_shortcut"):
+            x = self.nin_shortcut(x)
+        return x + h
+
+
+class OddResidual(OldResidual):
+    """Looks the same, computes something else."""
+
+    def forward(self, x, temb):
+        return super().forward(x, temb) * 3
+
+
+class Upsample(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x):
+        return self.conv(F.interpolate(x, scale_factor=2.0, mode="nearest"))
+
+
+def test_old_latent_diffusion_blocks_are_recognised_and_odd_ones_left_alone():
+    blocks = nn.ModuleList([OldResidual(4, 4), OldResidual(4, 6), OddResidual(4, 4), Upsample(4)])
+    x, temb = torch.randn(1, 4, 5, 6), torch.randn(1, 6)
+    calls = [(x, None), (x, None), (x, None), (x,)]
+    expected = [block(*call) for block, call in zip(blocks, calls, strict=True)]
+    embedded = blocks[1](x, temb)
+    undo = accelerate_vae(blocks)
+    names = [type(block).forward.__qualname__ for block in blocks]
+    assert [name.split(".")[0] for name in names] == [
+        *["residual_forward"] * 2,
+        "OddResidual",
+        "upsample_forward",
+    ]
+    for block, call, wanted in zip(blocks, calls, expected, strict=True):
+        assert torch.allclose(block(*call), wanted, atol=1e-5)
+    assert torch.allclose(blocks[1](x, temb), embedded, atol=1e-5)
+    undo()
+    for block, call, wanted in zip(blocks, calls, expected, strict=True):
+        assert torch.equal(block(*call), wanted)
+
+
+def test_a_diffusers_vae_keeps_its_numbers_and_comes_back(capsys):
+    diffusers = pytest.importorskip("diffusers")
+    vae = diffusers.AutoencoderKL(
+        block_out_channels=(8, 264),  # a head of 264 is too wide for flash attention
+        down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2,
+        norm_num_groups=4,
+        layers_per_block=1,
+    ).eval()
+    x = torch.randn(1, 3, 8, 8)
+    with torch.no_grad():
+        expected, names = vae(x).sample, list(vae.state_dict())
+        undo = accelerate_vae(vae, measure=lambda: vae(x))
+        assert torch.allclose(vae(x).sample, expected, atol=1e-4)
+        assert list(vae.state_dict()) == names
+        processor = vae.decoder.mid_block.attentions[0].processor
+        assert isinstance(processor, WideHeadProcessor)
+        decode = torch.compile(vae.decoder, fullgraph=True, backend="eager")
+        latent = torch.randn(1, 4, 4, 4)
+        assert torch.allclose(decode(latent), vae.decoder(latent), atol=1e-4)
+        vae.decoder.up_blocks[0].upsamplers[0].conv.weight.zero_()  # the folded kernel is renewed
+        changed = vae(x).sample
+        undo()
+        assert torch.allclose(vae(x).sample, changed, atol=1e-4)
+    assert "fused norm" in capsys.readouterr().err
+    assert vae.decoder.conv_in.weight.is_contiguous()
+
+
+def test_folded_upsampling_is_the_same_convolution():
+    x, weight = torch.randn(2, 3, 4, 5), torch.randn(6, 3, 3, 3)
+    expected = F.conv2d(F.interpolate(x, scale_factor=2.0, mode="nearest"), weight, padding=1)
+    found = F.conv_transpose2d(x, fold_upsample(weight), stride=2, padding=1)
+    assert torch.allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_bias_kernel_equals_twin(monkeypatch, device, layout):
+    monkeypatch.setattr(vae_functions, "_kernel_runs", lambda _: True)
+    x, residual = torch.randn(2, 2, 5, 3, 7, device=device).unbind()
+    bias, more = torch.randn(2, 5, device=device).unbind()
+    x = x.contiguous(memory_format=layout)
+    for arguments in ((residual, bias, more, 0.5), (None, bias, None, 1.0)):
+        expected = add_biases_twin(x, *arguments)
+        assert torch.allclose(add_biases(x.clone(), *arguments), expected, atol=1e-5)
+
+
+def test_softmax_kernel_equals_torch(monkeypatch, device):
+    monkeypatch.setattr(vae_functions, "SOFTMAX_BLOCK", 16)
+    scores = torch.randn(3, 37, device=device) * 20
+    scores[1, :30] = float("-inf")
+    expected = torch.softmax(scores, 1)
+    assert torch.allclose(softmax_rows(scores, torch.float32), expected, atol=1e-6)

@@ -1,0 +1,155 @@
+# mypy: disable-error-code="call-arg,no-untyped-def,no-untyped-call"
+
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from pitstop.parts import group_norm_silu
+from pitstop.parts.group_norm_silu import group_norm_silu_twin
+
+pytest.importorskip("triton")
+part = sys.modules["pitstop.parts.group_norm_silu"]
+LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
+# shape, groups, channels-last, dtype, what else is given
+GRID = [
+    ((2, 6, 7, 11), 3, False, torch.float32, ()),
+    ((1, 6, 7, 11), 2, True, torch.float32, ("weight", "bias")),
+    ((2, 6, 5, 3), 3, True, torch.float32, ("weight", "bias", "scale", "shift", "residual")),
+    ((2, 6, 5, 3), 6, False, torch.float32, ("scale", "channel_bias")),
+    ((1, 4, 3, 5, 7), 2, True, torch.float32, ("weight", "bias", "channel_bias")),
+    ((1, 4, 3, 5, 7), 1, False, torch.float32, ("shift", "residual")),
+    ((3, 20), 2, False, torch.float32, ("weight",)),
+    ((1, 6, 7, 11), 2, True, torch.bfloat16, ("weight", "bias", "residual")),
+    ((1, 6, 7, 11), 2, False, torch.float16, ("weight", "bias", "channel_bias")),
+]
+TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    """Make the public function run the kernels, under the interpreter if need be."""
+    monkeypatch.setattr(part, "_kernel_runs", lambda _: True)
+    launching = part._launching()
+    for name in ("PLANES", "ROWS"):  # many tiles and chunks even of a small input
+        monkeypatch.setattr(launching, name, launching.Tiling(16, 4, 8))
+    monkeypatch.setattr(launching, "STAGES", 2)
+    launching.plan.cache_clear()
+    yield
+    launching.plan.cache_clear()
+
+
+def arguments(shape, channels_last, dtype, given, device):
+    x = (torch.randn(shape, device=device) * 3 + 20).to(dtype)
+    if channels_last:
+        x = x.contiguous(memory_format=LAYOUTS[x.dim()])
+    sizes = dict.fromkeys(("weight", "bias", "channel_bias"), shape[1:2])
+    sizes |= dict.fromkeys(("scale", "shift"), shape[:2]) | {"residual": shape}
+    more = {name: torch.randn(sizes[name], device=device).to(dtype) for name in given}
+    return x.requires_grad_(), {name: each.requires_grad_() for name, each in more.items()}
+
+
+def relative(found, expected, least=1e-3):
+    found, expected = found.detach().double(), expected.detach().double()
+    return float((found - expected).norm() / expected.norm().clamp_min(least))
+
+
+@pytest.mark.parametrize(("shape", "groups", "channels_last", "dtype", "given"), GRID, ids=str)
+def test_kernel_equals_twin_with_all_gradients(
+    kernel, device, shape, groups, channels_last, dtype, given
+):
+    x, more = arguments(shape, channels_last, dtype, given, device)
+    found = group_norm_silu(x, groups, **more, silu=groups != 6)
+    exact = [each.detach().double().requires_grad_() for each in (x, *more.values())]
+    expected = group_norm_silu_twin(
+        exact[0], groups, **dict(zip(more, exact[1:], strict=True)), silu=groups != 6
+    )
+    assert (found.dtype, found.stride()) == (dtype, x.stride())
+    assert relative(found, expected) < TOLERANCE[dtype]
+    grad = torch.randn_like(found)
+    found_grads = torch.autograd.grad(found, (x, *more.values()), grad)
+    expected_grads = torch.autograd.grad(expected, exact, grad.double())
+    for one, other in zip(found_grads, expected_grads, strict=True):
+        assert relative(one, other, least=1.0) < 5 * TOLERANCE[dtype]
+
+
+def test_twin_is_group_norm_then_silu_and_passes_gradcheck():
+    x = torch.randn(2, 6, 3, 2, dtype=torch.float64, requires_grad=True)
+    weight, bias = torch.randn(2, 6, dtype=torch.float64).unbind()
+    expected = F.silu(F.group_norm(x, 3, weight, bias))
+    assert torch.allclose(group_norm_silu(x, 3, weight, bias), expected)
+    assert torch.autograd.gradcheck(lambda t: group_norm_silu_twin(t, 3, weight, bias), x)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_a_large_mean_costs_no_precision(kernel, device, channels_last):
+    x = torch.randn(1, 4, 9, 13, device=device) + 1e4
+    x = x.contiguous(memory_format=torch.channels_last) if channels_last else x
+    found = group_norm_silu(x, 2)  # E[x^2] - E[x]^2 would be off by more than the variance
+    assert relative(found, group_norm_silu_twin(x.double(), 2)) < 1e-3
+
+
+def test_views_without_one_stride_are_copied(kernel, device):
+    whole = torch.randn(2, 8, 6, 10, device=device)
+    for x in (whole[:, :4], whole[..., ::2], whole.transpose(2, 3), whole.transpose(0, 1)):
+        assert relative(group_norm_silu(x, 2), group_norm_silu_twin(x, 2)) < 1e-5
+
+
+def test_frames_of_a_video_keep_their_layout(kernel, device):
+    video = torch.randn(1, 4, 3, 5, 6, device=device)  # B C T H W, normalised frame by frame
+    frames = video.transpose(1, 2).flatten(0, 1)
+    found = group_norm_silu(frames, 2)
+    assert found.stride() == frames.stride()
+    assert relative(found, group_norm_silu_twin(frames, 2)) < 1e-5
+
+
+def test_nan_stays_in_its_group(kernel, device):
+    x = torch.randn(1, 4, 3, 3, device=device)
+    x[0, 0, 1, 1] = float("nan")
+    found = group_norm_silu(x, 2)
+    assert found[:, :2].isnan().all()
+    assert not found[:, 2:].isnan().any()
+
+
+def test_empty_inputs_give_empty_results(kernel, device):
+    x = torch.randn(0, 4, 3, 3, device=device, requires_grad=True)
+    assert torch.autograd.grad(group_norm_silu(x, 2).sum(), x)[0].shape == x.shape
+
+
+def test_compiles_without_a_graph_break(kernel, device):
+    x, more = arguments((1, 4, 3, 5), True, torch.float32, ("weight", "bias"), device)
+
+    def run(x, weight, bias):
+        return group_norm_silu(x, 2, weight, bias) * 2
+
+    leaves = (x, *more.values())
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    found = torch.autograd.grad(compiled(*leaves).square().sum(), leaves)
+    expected = torch.autograd.grad(run(*leaves).square().sum(), leaves)
+    for one, other in zip(found, expected, strict=True):
+        assert relative(one, other) < 1e-5
+
+
+def test_operator_obeys_its_contract(kernel, device):
+    x, more = arguments((1, 4, 3, 2), True, torch.float32, ("weight", "bias"), device)
+    call = (x, more["weight"], more["bias"], None, None, 2, 1e-5, True)
+    checks = ("test_schema", "test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(torch.ops.pitstop.group_norm_silu.default, call, test_utils=checks)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_groups": 4}, "num_groups is 4: pass a divisor of x's 6 channels"),
+        ({"x": torch.ones(3)}, "x is .*: pass N x C"),
+        ({"x": torch.ones(1, 6, 2).int()}, "x is .* torch.int32: pass .* floating point"),
+        ({"weight": torch.ones(5)}, "weight holds 5 values: pass 6"),
+        ({"scale": torch.ones(6)}, "scale holds 6 values: pass 12"),
+        ({"residual": torch.ones(2, 6, 1)}, r"residual is .*: pass x's shape \(2, 6, 4\)"),
+        ({"bias": torch.ones(6, device="meta")}, "bias is on meta, x on cpu"),
+    ],
+)
+def test_names_the_wrong_argument(change, message):
+    with pytest.raises(ValueError, match=message):
+        group_norm_silu(**({"x": torch.ones(2, 6, 4), "num_groups": 3} | change))
