@@ -57,9 +57,9 @@ $(READY): pyproject.toml Makefile
 	echo "pitstop: $(PYTHON) cannot create virtual environments: on Debian, apt-get install python3-venv"; exit 2; }
 	@echo "torch==$(TORCH)" > .venv/constraints.txt
 	@echo "  1/2 torch $(TORCH)"
-	@$(BIN)/pip install --quiet --constraint .venv/constraints.txt torch numpy || { \
+	@$(BIN)/pip install -qq --constraint .venv/constraints.txt torch numpy || { \
 	echo "pitstop: could not install torch $(TORCH): is the package registry within reach?"; exit 2; }
 	@echo "  2/2 pitstop and what its tests need"
-	@$(BIN)/pip install --quiet --constraint .venv/constraints.txt --editable '.[dev]' || { \
+	@$(BIN)/pip install -qq --constraint .venv/constraints.txt --editable '.[dev]' || { \
 	echo "pitstop: could not install the dependencies: is the package registry within reach?"; exit 2; }
 	@touch $@
