@@ -14,7 +14,19 @@ from pitstop.workloads.tiled_vae.quality import psnr, seam
 from pitstop.workloads.tiled_vae.tiling import Tiling, tiled_decode, tiled_encode
 
 TINY = VaeConfig(channels=(8, 8, 8, 8), layers=1, groups=4)
-TINY_CLIP = ["--small", "--height", "48", "--width", "64", "--tile", "32", "--overlap", "8"]
+TINY_CLIP = [
+    "--small",
+    "--frames",
+    "1",
+    "--height",
+    "48",
+    "--width",
+    "64",
+    "--tile",
+    "32",
+    "--overlap",
+    "8",
+]
 
 
 @pytest.fixture(scope="module")

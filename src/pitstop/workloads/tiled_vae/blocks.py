@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 HALF_PRECISION = (torch.float16, torch.bfloat16)
-FAINT = 0.05  # of the usual first weights, where a layer should begin as hardly more than a copy
+FAINT = 0.1  # of the usual first weights, where a layer should begin as hardly more than a copy
 
 
 class Phase(Enum):
@@ -31,6 +31,8 @@ class CausalConv3d(nn.Conv3d):
     ) -> None:
         padding = (0, space_padding, space_padding)
         super().__init__(in_channels, out_channels, kernel, stride, padding)
+        nn.init.kaiming_normal_(self.weight, nonlinearity="linear")
+        nn.init.zeros_(self.get_parameter("bias"))
         self.phase = Phase.WHOLE
         self.memory: Tensor | None = None
 
@@ -107,7 +109,7 @@ class ResidualBlock(nn.Module):
         start_faint(self.conv2)
         if in_channels != out_channels:
             self.shortcut = CausalConv3d(in_channels, out_channels, (1, 1, 1), space_padding=0)
-            start_as_copy(self.shortcut, slice(0, 1))
+            nn.init.orthogonal_(self.shortcut.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` and what the two convolutions add to it."""
@@ -178,7 +180,7 @@ class Upsample(nn.Module):
         with torch.no_grad():  # starts as nearest-neighbour upsampling
             identity = torch.eye(channels).repeat(copies, 1)
             self.spread.weight.copy_(identity.view_as(self.spread.weight))
-            nn.init.zeros_(self.spread.bias)  # type: ignore[arg-type]
+            nn.init.zeros_(self.spread.get_parameter("bias"))
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, T, H, W) to (B, C, T or 2 T - 1, 2 H, 2 W)."""

@@ -54,7 +54,8 @@ class Encoder(nn.Module):
         self.norm_out = FrameNorm(config.groups, width, eps=1e-6)
         self.conv_out = CausalConv3d(width, 2 * config.latent_channels)
         with torch.no_grad():
-            self.conv_out.bias[config.latent_channels :] = FIRST_LOG_VARIANCE
+            bias = self.conv_out.get_parameter("bias")
+            bias[config.latent_channels :] = FIRST_LOG_VARIANCE
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, 3, 4k+1, H, W) to (B, 32, k+1, H/8, W/8)."""

@@ -44,7 +44,7 @@ SMALL = Options(
     overlap=16,
     crop=64,
     batch=2,
-    learning_rate=3e-4,
+    learning_rate=2e-4,
 )
 
 
