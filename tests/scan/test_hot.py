@@ -148,6 +148,15 @@ def test_a_branch_that_leaves_the_loop_runs_once(end):
     assert found.guarded
 
 
+def test_a_global_filled_on_the_first_step_is_rare_and_a_name_of_the_call_is_not():
+    step = "def train_step():\n    {}if first == 0:\n        first = probe()"
+    kept, own = hot(step.format("global first\n    ")), hot(step.format(""))
+    assert kept is not None
+    assert kept.guarded
+    assert own is not None
+    assert not own.guarded
+
+
 def test_a_branch_that_leaves_an_inner_loop_or_one_call_runs_often():
     inner = hot(
         "for b in loader:\n    for x in b:\n        if x:\n            probe()\n            break"
@@ -181,7 +190,7 @@ def test_a_function_that_returns_early_most_of_the_time_is_rare():
         "    if mode:\n        if step % 9:\n            return\n    probe()",
         "    with lock:\n        if step % 9 != 0 or busy:\n            return\n        probe()",
         "    if mode:\n        if not self.should_log:\n            return\n        probe()",
-        "    try:\n        if step not in [1]:\n            return\n        probe()\n    finally: f()",
+        "    try:\n        if step not in [1]: return\n        probe()\n    finally: f()",
     ],
 )
 def test_code_behind_an_exit_that_is_mostly_taken_is_rare(block):

@@ -52,3 +52,9 @@ def test_keys_do_not_run_together():
 def test_other_paths_have_another_file():
     assert cache.cache_file([Path("a")]) != cache.cache_file([Path("b")])
     assert cache.cache_file([Path("a")]) == cache.cache_file([Path("a").absolute()])
+
+
+def test_a_result_that_cannot_be_read_back_does_not_void_the_others(tmp_path):
+    good, odd = cache.Result([Finding("a")]), cache.Result([Finding("b", per="century")])
+    cache.save(tmp_path / "c.bin", cache.Entries({}, {b"1": good, b"2": odd}))
+    assert cache.load(tmp_path / "c.bin").results == {b"1": good}

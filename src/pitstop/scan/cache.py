@@ -17,6 +17,7 @@ import pitstop
 from pitstop.core.finding import Finding
 from pitstop.core.folders import cache_folder
 from pitstop.scan.facts import FileFacts
+from pitstop.scan.plugins import load_plugins
 
 HASH_BYTES = 20
 
@@ -62,7 +63,7 @@ def digest(*parts: bytes | str) -> bytes:
 def engine_digest() -> bytes:
     """A key for this version of the scanner: any changed file of it empties the cache."""
     root = Path(pitstop.__file__).parent
-    parts = [pitstop.__version__]
+    parts = [pitstop.__version__, *load_plugins().state]
     for file in sorted([*root.glob("scan/**/*.py"), *root.glob("core/*.py")]):
         state = file.stat()
         parts.append(f"{file.relative_to(root)} {state.st_size} {state.st_mtime_ns}")
@@ -87,9 +88,19 @@ def load(file: Path) -> Entries:
         return Entries()
 
 
+def _can_be_read(result: Result) -> bool:
+    """Whether a result survives the way to the disk: one that does not would void all others."""
+    try:
+        msgspec.convert(msgspec.to_builtins(result), Result)
+    except msgspec.ValidationError:  # a rule has put in a word that findings do not know
+        return False
+    return True
+
+
 def save(file: Path, entries: Entries) -> None:
     """Remember for the next run; a folder that cannot be written costs only the speed."""
-    body = msgspec.msgpack.encode(entries)
+    results = {key: each for key, each in entries.results.items() if _can_be_read(each)}
+    body = msgspec.msgpack.encode(Entries(entries.facts, results))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")

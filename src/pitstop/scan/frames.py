@@ -55,10 +55,17 @@ def _crops(source: Source, node: ast.AST, frames: set[str]) -> bool:
             name = (
                 function.attr if isinstance(function, ast.Attribute) else source.name_of(function)
             )
-            return bool(CROPS.search(name)) and _holds_frames(source, node, frames)
+            cuts = bool(CROPS.search(name)) and not _resizes(source, name)
+            return cuts and _holds_frames(source, node, frames)
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Tuple(elts=items)):
             return name in frames and sum(_is_window(each) for each in items) == 2
     return False
+
+
+def _resizes(source: Source, name: str) -> bool:
+    """Whether a function of this file that crops makes the picture smaller first."""
+    named = [each for each in source.functions if each.name == name]
+    return any(RESIZES.search(source.text_of(each)) for each in named)
 
 
 def _is_fixed(box: ast.expr) -> bool:

@@ -15,6 +15,7 @@ RARE_FLAG = re.compile(
 )
 COUNTER = re.compile(r"(?:^|_)(?:i|j|it|idx|index|iter|iteration|step|batch_idx|n_iter|count)$")
 LOG_LEVEL = "isEnabledFor"
+EMPTY = (None, 0)  # what a slot holds before its first use
 FLAG_DEPTH = 3  # flags made of flags; `ready = ready or ...` in a loop is made of itself
 
 
@@ -44,25 +45,32 @@ def runs_once(parent: ast.If, child: ast.AST, in_innermost: bool) -> bool:
 
 def is_behind_an_exit(source: "Source", parent: ast.AST, child: ast.AST) -> bool:
     """Whether ``if step % 100: continue``, or return, stands before ``child`` in its block."""
-    for each in getattr(parent, "body", ()) if source.exits else ():
-        if each is child:
-            return False
-        if each in source.exits:
-            return True
-    return False
+    line = source.exits.get(parent)
+    return line is not None and getattr(child, "lineno", 0) > line and child in _body(parent)
 
 
-def read_exits(source: "Source") -> set[ast.AST]:
-    """All ``if`` that mostly end the round or the call, and those that hold such a one."""
-    found: set[ast.AST] = set()
+def read_exits(source: "Source") -> dict[ast.AST, int]:
+    """Blocks that are mostly left early, with the line of the first ``if`` that does so.
+
+    An exit in a branch counts for the block around, too.
+    """
+    found: dict[ast.AST, int] = {}
     for branch in source.nodes(ast.If):
         leaves = isinstance(branch.body[-1], ast.Continue | ast.Return)
-        exit_: ast.AST | None = branch
-        if leaves and _is_rare(source, branch.test, False):
-            while isinstance(exit_, ast.If):
-                found.add(exit_)
-                exit_ = source.parent(exit_)
+        child: ast.AST = branch
+        above = source.parent(branch)
+        while above is not None and leaves and _is_rare(source, branch.test, False):
+            if child in _body(above):
+                found.setdefault(above, getattr(child, "lineno", 0))
+            if not isinstance(above, ast.If):
+                break
+            child, above = above, source.parent(above)
     return found
+
+
+def _body(block: ast.AST) -> list[ast.AST]:
+    body = getattr(block, "body", [])
+    return body if isinstance(body, list) else []
 
 
 def _is_rare(  # noqa: PLR0911 one per shape
@@ -97,8 +105,8 @@ def _is_rare_comparison(
         return False
     if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod):
         return equal == wanted
-    if isinstance(right, ast.Constant) and right.value is None:
-        return equal == wanted and _is_filled_here(source, left)
+    if isinstance(right, ast.Constant) and right.value in EMPTY and _is_filled_here(source, left):
+        return equal == wanted
     certain = isinstance(right, ast.Constant | ast.BinOp)  # 0, or `len(loader) - 1`
     return _is_counter(source, left) and certain and equal == wanted
 
@@ -119,10 +127,10 @@ def _is_rare_flag(
 
 
 def _is_filled_here(source: "Source", slot: ast.expr) -> bool:
-    """Whether ``if slot is None`` fills a slot that outlives the call: computed once, then kept."""
+    """Whether ``if slot is None`` fills a slot that is kept from step to step."""
     statement = source.statement(slot)
     name = source.name_of(slot)
-    if not isinstance(slot, ast.Attribute) or not isinstance(statement, ast.If):
+    if not isinstance(statement, ast.If) or not _is_kept(source, slot):
         return False
     targets = [
         target
@@ -131,6 +139,19 @@ def _is_filled_here(source: "Source", slot: ast.expr) -> bool:
         for target in each.targets
     ]
     return any(source.name_of(target) == name for target in targets)
+
+
+def _is_kept(source: "Source", slot: ast.expr) -> bool:
+    """Whether a value outlives the call: an attribute, or a name declared global."""
+    if isinstance(slot, ast.Attribute):
+        return True
+    function = source.enclosing_function(slot)
+    shared = (
+        each.names
+        for each in source.nodes(ast.Global)
+        if source.enclosing_function(each) is function
+    )
+    return isinstance(slot, ast.Name) and any(slot.id in names for names in shared)
 
 
 def _is_rare_call(source: "Source", test: ast.Call, wanted: bool, depth: int) -> bool:

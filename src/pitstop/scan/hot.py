@@ -15,6 +15,11 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 BLOCKS = (*FUNCTIONS, ast.For, ast.AsyncFor, ast.While, ast.With, ast.If, ast.Try)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+# What can change the place of its children; all else is passed by at once.
+MATTERS = {
+    *(*BLOCKS, *COMPREHENSIONS, ast.ClassDef, ast.AsyncWith, ast.IfExp, ast.ExceptHandler),
+    *(ast.match_case, ast.TryStar),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,8 @@ def place_of(source: "Source", node: ast.AST) -> Place:
 
 def _enter(source: "Source", place: Place, parent: ast.AST, child: ast.AST) -> Place:
     """The place of ``child``, given the place of the node that holds it."""
+    if parent.__class__ not in MATTERS:
+        return place
     if isinstance(parent, ast.ClassDef):
         return Place()
     if isinstance(parent, FUNCTIONS) and isinstance(child, ast.stmt):

@@ -10,12 +10,15 @@ from pitstop.scan.source import Function, Source
 # Functions that are called from a training loop, but not in every step of it.
 SELDOM = re.compile(
     r"(?:^|_)(?:sample|sample_images?|valid|validate|validation|eval|evaluate|saves?|checkpoint"
-    r"|visuali[sz]e|test|preview|tune|tuning|tokeni[sz]e|export|prepare)(?:_|$)",
+    r"|visuali[sz]e|test|preview|tune|tuning|tokeni[sz]e|export|prepare|cache)(?:_|$)",
     re.IGNORECASE,
 )
 CACHES = ("cache", "lru_cache", "cached_property")
-# Options of those who look into things.
-SWITCH = re.compile(r"environ|tune|tuning|debug|verbose|trace|diagnos|profil", re.IGNORECASE)
+# Options of those who look into things, or who give time for memory.
+SWITCH = re.compile(
+    r"environ|tune|tuning|debug|verbose|trace|diagnos|profil|cpu_cache|clear_cache|low_?vram",
+    re.IGNORECASE,
+)
 CALLER = re.compile(r"called (?:from|in) (?:\w+\.)*(\w+) at ")
 
 

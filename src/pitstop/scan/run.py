@@ -13,6 +13,7 @@ from pitstop.scan.decode import Encoding, UnreadableError, decode, encode
 from pitstop.scan.files import File, find_files
 from pitstop.scan.fixing import apply_fixes
 from pitstop.scan.passes import Checked, Memory, check
+from pitstop.scan.plugins import load_plugins
 from pitstop.scan.pool import Pool
 from pitstop.scan.progress import Progress
 from pitstop.scan.selection import EVERYTHING, Selection
@@ -101,7 +102,8 @@ def scan_and_fix(
     changes = {
         name: (loaded[name].text, text) for name, text in texts.items() if text != loaded[name].text
     }
-    report = _report(findings, (*found.skipped, *checked.skipped), len(texts))
+    skipped = (*load_plugins().problems, *found.skipped, *checked.skipped)
+    report = _report(findings, skipped, len(texts))
     return Scanned(report, tuple(applied), changes, loaded)
 
 

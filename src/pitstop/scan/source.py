@@ -224,13 +224,14 @@ class Source:
 
     def qualified_name(self, definition: Function | ast.ClassDef) -> str:
         """``Encoder.forward`` for a method, ``outer.inner`` for a nested function."""
-        parts = [definition.name]
-        above = self.parent(definition)
-        while above is not None:
+        name = self._names.get(definition)
+        if name is None:
+            above = self.enclosing(definition, *FUNCTIONS, ast.ClassDef)
+            name = definition.name
             if isinstance(above, (*FUNCTIONS, ast.ClassDef)):
-                parts.append(above.name)
-            above = self.parent(above)
-        return ".".join(reversed(parts))
+                name = f"{self.qualified_name(above)}.{name}"
+            self._names[definition] = name
+        return name
 
     @cached_property
     def bindings(self) -> scopes.Bindings:
@@ -278,8 +279,8 @@ class Source:
         return read_step_loops(self)
 
     @cached_property
-    def exits(self) -> set[ast.AST]:
-        """The ``if`` statements behind which a round or a call seldom goes on."""
+    def exits(self) -> Mapping[ast.AST, int]:
+        """Blocks that seldom run to their end, with the line behind which they do not."""
         return guards.read_exits(self)
 
     def hot(self, node: ast.AST) -> hot.Hot | None:

@@ -49,9 +49,22 @@ def _implicit_reads(source: Source) -> Iterator[tuple[ast.AST, ast.expr, str]]:
         if len(call.args) == 1:
             yield call, call.args[0], f"`{source.name_of(call.func)}()` of a tensor"
     for branch in source.nodes(ast.If, ast.While, ast.IfExp):
-        yield branch.test, branch.test, "A branch on a tensor"
+        if not _is_plain(branch.test):
+            yield branch.test, branch.test, "A branch on a tensor"
     for shown in source.nodes(ast.FormattedValue):
         yield shown.value, shown.value, "Printing a tensor"
+
+
+def _is_plain(test: ast.expr) -> bool:
+    """Whether a test is no tensor, at a glance: most are ``x is None``, ``not x``, ``x in y``."""
+    match test:
+        case ast.Compare(ops=[ast.Is() | ast.IsNot() | ast.In() | ast.NotIn(), *_]):
+            return True
+        case ast.UnaryOp(op=ast.Not()) | ast.Constant():
+            return True
+        case ast.Call(func=ast.Name("isinstance" | "hasattr" | "len" | "callable")):
+            return True
+    return False
 
 
 def _is_result(node: ast.expr) -> bool:

@@ -13,6 +13,7 @@ from pitstop.scan.cache import Facts, Result
 from pitstop.scan.decode import UnreadableError
 from pitstop.scan.facts import FileFacts, read_facts
 from pitstop.scan.parse import parse, parse_and_keep
+from pitstop.scan.plugins import load_plugins
 from pitstop.scan.project import Project
 from pitstop.scan.source import Source
 
@@ -28,8 +29,8 @@ class Job:
 
 @lru_cache(maxsize=1)
 def static_rules() -> tuple[Rule[Source], ...]:
-    """Every static rule, loaded once per process."""
-    return tuple(load_rules(pitstop.scan.rules))
+    """Every static rule, ours and those of plugins, loaded once per process."""
+    return (*load_rules(pitstop.scan.rules), *load_plugins().rules)
 
 
 def _parse(job: Job) -> Source:

@@ -52,7 +52,7 @@ def float64_on_device(source: Source) -> Iterator[Finding]:
         if place_of(source, call).evaluation and hot.depth == 0:
             continue
         message = f"float64 is used every {hot.kind} ({hot.reason})."
-        yield source.finding(call, message, confidence="suspected")
+        yield source.finding(call, message, severity="note", confidence="suspected")
 
 
 def _is_chosen(source: Source, statement: ast.stmt) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
 from pitstop.scan.branches import loops_around
+from pitstop.scan.hot import Hot
 from pitstop.scan.loops import trains
 from pitstop.scan.rare import is_elsewhere, is_rare
 from pitstop.scan.source import Source
@@ -44,7 +45,7 @@ def sync_in_hot_loop(source: Source) -> Iterator[Finding]:
         hot = source.hot(node)
         if hot is not None and (hot.guarded or hot.kind != "step"):
             continue
-        reason = _reason(source, node, what == "`.cpu()`")
+        reason = _reason(source, node, hot, what == "`.cpu()`")
         statement = source.statement(node)
         if not reason or statement in seen or source.parent(statement) in seen:
             continue
@@ -64,9 +65,9 @@ def _is_read(source: Source, node: ast.AST, value: ast.expr) -> bool:
     return source.kind_of(value) == "tensor"
 
 
-def _reason(source: Source, node: ast.AST, copies: bool) -> str:
+def _reason(source: Source, node: ast.AST, hot: Hot | None, copies: bool) -> str:
     """Why it runs every step: the project says so, or a loop over rows does."""
-    hot, function = source.hot(node), source.enclosing_function(node)
+    function = source.enclosing_function(node)
     if source.enclosing(node, ast.ListComp) is not None:
         around = source.hot(source.statement(node))
         hot = around if around is not None and around.kind == "step" else hot

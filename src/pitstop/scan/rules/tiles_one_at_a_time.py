@@ -46,7 +46,7 @@ def tiles_one_at_a_time(source: Source) -> Iterator[Finding]:
         if any(_is_tile(source, each, loops) for each in call.args):
             seen.update(loops)
             message = f"Tiles go through `{ast.unparse(call.func)}` one by one."
-            yield source.finding(call, message, confidence="suspected", per="frame")
+            yield source.finding(call, message, confidence="suspected")
 
 
 def _last_name(function: ast.expr) -> str:
