@@ -1,85 +1,86 @@
-"""What recording costs: the same script bare and profiled, in adjacent pairs.
+"""What recording costs a step that is not inspected: epochs with and without hooks, alternating.
 
-    python benchmarks/overhead.py [--pairs 12] [--steps 400] [--device cpu|cuda]
+    python benchmarks/overhead.py [--pairs 15] [--device cpu|cuda] [--width 384] [--depth 12]
 
-The script times its own steps, so start-up and our report are outside. Printed is the ratio of
-the median step, profiled over bare, for each pair, and the median and quartiles of the ratios.
+Both halves of a pair run in one process, one right after the other, so that a noisy machine
+disturbs them alike. Printed are the ratio of each pair's median steps and their spread, and the
+same as microseconds a step, which hardly depends on the size of the step.
 """
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
-from pathlib import Path
+import time
 
-SCRIPT = """
-import json, sys, time, torch
+import torch
 from torch import nn
-device, width, depth, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-torch.manual_seed(0)
-torch.set_num_threads(1)
-blocks = [nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(depth)]
-model = nn.Sequential(*blocks).to(device)
-optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-data = torch.utils.data.DataLoader(torch.randn(64 * steps, width), batch_size=64)
-times, last = [], time.perf_counter()
-for batch in data:
-    optimizer.zero_grad()
-    loss = model(batch.to(device)).square().mean()
-    loss.backward()
-    optimizer.step()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    now = time.perf_counter()
-    times.append(now - last)
-    last = now
-print(json.dumps(times[len(times) // 4:]))
-"""
+from torch.utils.data import DataLoader, TensorDataset
+
+from pitstop.profile.hooks import install
+from pitstop.profile.options import Options
+from pitstop.profile.recorder import Recorder
+
+STEPS = 40  # of each half; some 0.3 s, short against the machine's moods
+
+
+class Loop:
+    """A training loop whose step takes about as long as width and depth ask for."""
+
+    def __init__(self, device: str, width: int, depth: int) -> None:
+        blocks = [nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(depth)]
+        self.device = device
+        self.model = nn.Sequential(*blocks).to(device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 1e-3)
+        self.loader = DataLoader(TensorDataset(torch.randn(64 * STEPS, width)), batch_size=64)
+
+    def median_step_us(self) -> float:
+        """Train for one epoch."""
+        times, last = [], time.perf_counter()
+        for (batch,) in self.loader:
+            self.optimizer.zero_grad()
+            self.model(batch.to(self.device)).square().mean().backward()
+            self.optimizer.step()
+            if self.device == "cuda":
+                torch.cuda.synchronize()
+            now = time.perf_counter()
+            times.append(1e6 * (now - last))
+            last = now
+        return statistics.median(times)
+
+    def recorded_median_step_us(self) -> float:
+        """Train for one epoch while it is recorded."""
+        with tempfile.TemporaryDirectory() as folder:
+            recorder = Recorder(Options(folder, inspect=0))
+            undo = install(recorder)
+            try:
+                return self.median_step_us()
+            finally:
+                recorder.abandon()
+                undo()
 
 
 def main() -> None:
     """Run the pairs and print their ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=12)
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--depth", type=int, default=12)
     arguments = parser.parse_args()
-    size = [arguments.device, str(arguments.width), str(arguments.depth), str(arguments.steps)]
-    with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder) / "loop.py"
-        script.write_text(SCRIPT)
-        bare = [sys.executable, str(script), *size]
-        profiled = [
-            sys.executable,
-            "-m",
-            "pitstop",
-            "profile",
-            "--inspect",
-            "0",
-            str(script),
-            *size,
-        ]
-        ratios = []
-        for pair in range(arguments.pairs):
-            commands = [bare, profiled] if pair % 2 else [profiled, bare]
-            steps = {command is profiled: step_ms(command, folder) for command in commands}
-            ratios.append(steps[True] / steps[False])
-            print(f"pair {pair}: {steps[False]:.3f} ms bare, ratio {ratios[-1]:.4f}", flush=True)
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    print(f"ratio {middle:.4f} median, {low:.4f} to {high:.4f} middle half, {len(ratios)} pairs")
-
-
-def step_ms(command: list[str], folder: str) -> float:
-    """Median step of one run, as the script itself measured it."""
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=folder, check=True, env=os.environ
-    )
-    return float(1e3 * statistics.median(json.loads(done.stdout)))
+    torch.set_num_threads(1)
+    loop = Loop(arguments.device, arguments.width, arguments.depth)
+    loop.median_step_us()  # warm-up
+    pairs = []
+    for number in range(arguments.pairs):
+        halves = [loop.median_step_us, loop.recorded_median_step_us]
+        first, second = (half() for half in (halves if number % 2 else halves[::-1]))
+        pairs.append((first, second) if number % 2 else (second, first))
+    bare = statistics.median(each for each, _ in pairs)
+    ratios = statistics.quantiles((recorded / each for each, recorded in pairs), n=4)
+    extra = statistics.quantiles((recorded - each for each, recorded in pairs), n=4)
+    print(f"step {bare / 1e3:.2f} ms bare, {len(pairs)} pairs of {STEPS} steps")
+    print(f"ratio {ratios[1]:.4f} median, {ratios[0]:.4f} to {ratios[2]:.4f} middle half")
+    print(f"extra {extra[1]:.0f} us a step median, {extra[0]:.0f} to {extra[2]:.0f} middle half")
 
 
 if __name__ == "__main__":

@@ -30,9 +30,9 @@ def collect(folder: Path, warmup: int) -> tuple[Evidence, ...]:
 
 
 def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
-    values = list(lines(path))
-    slices = [each for each in map(_slice, values) if each]
-    notes = [value for value in values if isinstance(value, dict)]
+    notes = [value for value in lines(path) if isinstance(value, dict)]
+    rows = [row for note in notes for row in note.get("slices", ())]
+    slices = [each for each in map(_slice, rows) if each]
     grouped = group(slices)
     compiled: dict[str, int] = next((note["compile"] for note in notes if "compile" in note), {})
     rank = RANK.match(path.name)

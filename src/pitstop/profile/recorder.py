@@ -86,8 +86,10 @@ class Recorder:
         """
         if not self.listens() or self._open:
             return False
-        self.begin("loader")
-        self._loader = self._number(loader, lambda: {"loader": settings()})
+        number = self._number(loader, lambda: {"loader": settings()})
+        if number != self._loader or self.step_kind not in {"marked", "optimizer"}:
+            self.begin("loader")  # else the optimizer cuts, and once a step is enough
+        self._loader = number
         return self.enter("wait")
 
     def fetched(self) -> None:
@@ -191,10 +193,10 @@ class Recorder:
         return number
 
     def _write_slice(self, kind: str, number: int) -> None:
-        spent = [round(1e3 * self._spent[phase], 4) for phase in PHASES]
+        spent = [1e3 * seconds for seconds in self._spent.values()]
         seconds = self._cursor - self._cut
         inspected = int(self._scope.active)
-        head = [round(self._cursor - self._begun, 6), kind, number, self._loader, inspected]
+        head = [self._cursor - self._begun, kind, number, self._loader, inspected]
         row = [*head, *spent, *self._meter.memory()]
         for complete in self._meter.complete(row, self._loss):
             self._writer.row(complete, seconds)

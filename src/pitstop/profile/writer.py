@@ -1,6 +1,6 @@
 """Writer: appends a process's recording to its file, a few times a second, and stays small.
 
-One JSON value per line. Long runs are thinned: past ``FULL_ROWS`` only every second window of
+One JSON object per line. Long runs are thinned: past ``FULL_ROWS`` only every second window of
 slices is kept, then every fourth, and so on; the rest is counted in a ``gap`` line. A run of a
 million steps takes about ten megabytes, and what is kept is kept whole.
 """
@@ -25,9 +25,10 @@ class Writer:
         rank = os.environ.get("RANK", "0")
         self._path = Path(folder) / f"rank{rank}-{os.getpid()}.jsonl"
         self._hide = hidden if redact else lambda value: value
+        self._rows: list[list[Any]] = []  # slices not yet written
         self._lines: list[str] = []
         self._flushed = perf_counter()
-        self._rows = 0
+        self._seen = 0
         self._kept = 0
         self._stride = 1
         self._gap = [0, 0.0]
@@ -35,27 +36,29 @@ class Writer:
 
     def row(self, row: list[Any], seconds: float) -> None:
         """Write one slice, or count it where the run has become too long to keep them all."""
-        window = self._rows // WINDOW_ROWS
-        self._rows += 1
+        window = self._seen // WINDOW_ROWS
+        self._seen += 1
         if window % self._stride:
             self._gap[0] += 1
             self._gap[1] += seconds
         else:
             self._close_gap()
             self._kept += 1
-            self.line(row)
-        whole = self._rows % WINDOW_ROWS == 0
+            self._rows.append(row)
+        whole = self._seen % WINDOW_ROWS == 0
         if whole and self._kept >= FULL_ROWS * self._stride.bit_length():
             self._stride *= 2
-
-    def line(self, value: Any) -> None:
-        """Write one line, at the latest half a second from now."""
-        self._lines.append(json.dumps(self._hide(value), separators=(",", ":")))
         if perf_counter() - self._flushed > FLUSH_SECONDS:
             self.flush()
 
+    def line(self, value: Any) -> None:
+        """Write one line with the next flush, after the slices that came before it."""
+        self._close_rows()
+        self._lines.append(json.dumps(self._hide(value), separators=(",", ":")))
+
     def flush(self) -> None:
         """Hand all lines to the operating system; a full or read-only disk ends the writing."""
+        self._close_rows()
         lines, self._lines = self._lines, []
         self._flushed = perf_counter()
         if self._broken or not lines:
@@ -71,6 +74,13 @@ class Writer:
         """Write what is left."""
         self._close_gap()
         self.flush()
+
+    def _close_rows(self) -> None:
+        """Turn the slices at hand into one line: encoding them together costs a fraction."""
+        if self._rows:
+            rows, self._rows = self._rows, []
+            rounded = [[round(v, 5) if type(v) is float else v for v in row] for row in rows]
+            self._lines.append(json.dumps({"slices": rounded}, separators=(",", ":")))
 
     def _close_gap(self) -> None:
         if self._gap[0]:
