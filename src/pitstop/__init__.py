@@ -11,9 +11,8 @@ __version__ = "0.1.0"
 def step() -> Iterator[None]:
     """Mark one step of a loop that ``pitstop profile`` cannot see by itself; else do nothing."""
     attach = sys.modules.get("pitstop.profile.attach")
-    recorder = attach.active() if attach else None
-    if recorder:
-        recorder.mark_begins()
+    if attach:
+        attach.mark(begins=True)
     yield
-    if recorder:
-        recorder.mark_ends()
+    if attach:
+        attach.mark(begins=False)

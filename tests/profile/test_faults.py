@@ -146,7 +146,7 @@ def test_a_full_disk_is_one_line_and_the_script_goes_on(script):
         "    def open(self, *a, **k): raise OSError(28, 'No space left on device')\n"
         "w.Path = Full\n"
         "import pitstop.profile.attach as a\n"
-        "a.active()._writer._path = Full(a.active()._writer._path)\n"
+        "a._active[0]._writer._path = Full(a._active[0]._writer._path)\n"
     )
     ran = profiled(script("time.sleep(0.2)", before=before))
     assert ran.returncode == 0
