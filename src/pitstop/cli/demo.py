@@ -1,5 +1,6 @@
 """``pitstop demo``: the main job on an embedded default."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,8 +28,9 @@ def command() -> None:
     report = examine(replace(machine, limits=measured.limits), doubts)
     write(report, None, None)
     write(report, None, REPORT)
+    program = sys.argv[0]  # as it was typed: after `make demo` it is not on the path
     click.echo(
         "\nNow try it on something slow:\n"
-        "  pitstop bench --list\n"
-        "  pitstop profile --steps 20 -m pitstop.workloads.frame_interpolation.slow --small"
+        f"  {program} bench --list\n"
+        f"  {program} profile --steps 20 -m pitstop.workloads.frame_interpolation.slow --small"
     )
