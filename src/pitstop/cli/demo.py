@@ -1,14 +1,13 @@
 """``pitstop demo``: the main job on an embedded default."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from pitstop.cli.doctor import with_limits
 from pitstop.cli.output import write
 from pitstop.doctor.examine import examine
-from pitstop.doctor.limits import limits_of
 from pitstop.doctor.read import read_machine
 
 EXAMPLES = """\b
@@ -22,10 +21,7 @@ REPORT = Path(".pitstop/demo.md")
 def command() -> None:
     """Check this machine, and show what a report looks like."""
     click.echo("Reading this machine, then measuring what it can do (some seconds) ...\n", err=True)
-    machine = read_machine()
-    measured = limits_of(machine)
-    doubts = (measured.doubt,) if measured.doubt else ()
-    report = examine(replace(machine, limits=measured.limits), doubts)
+    report = examine(*with_limits(read_machine(), remeasure=False))
     write(report, None, None)
     write(report, None, REPORT)
     program = sys.argv[0]  # as it was typed: after `make demo` it is not on the path

@@ -62,7 +62,7 @@ def command(
         with _status("reading this machine"):
             machine = read_machine(workers, batch_bytes)
         if not no_limits:
-            machine, skipped = _with_limits(machine, remeasure)
+            machine, skipped = with_limits(machine, remeasure)
     if save:
         store.save(save, machine)
         click.echo(f"machine recorded in {save}", err=True)
@@ -80,7 +80,8 @@ def _asked(machine: Machine, workers: int | None, batch_bytes: int | None) -> Ma
     )
 
 
-def _with_limits(machine: Machine, remeasure: bool) -> tuple[Machine, tuple[str, ...]]:
+def with_limits(machine: Machine, remeasure: bool) -> tuple[Machine, tuple[str, ...]]:
+    """The machine with its measured limits, and what to doubt about them."""
     with _status("measuring what this machine can do"):
         measured = limits_of(machine, remeasure)
     doubts = (measured.doubt,) if measured.doubt else ()

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from statistics import fmean, median, quantiles
 
-PHASES = ("data_wait_ms", "forward_ms", "backward_ms", "optimizer_ms", "other_ms")
-
 
 @dataclass(frozen=True, slots=True)
 class Step:

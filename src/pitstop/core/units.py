@@ -3,6 +3,11 @@
 PREFIXES = ("", "k", "M", "G", "T", "P")
 
 
+def count(number: int, noun: str) -> str:
+    """``1 warning``, ``2 warnings``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def percent(share: float) -> str:
     """``0.4`` as ``40 %``; one decimal below ten percent, where it matters."""
     value = share * 100

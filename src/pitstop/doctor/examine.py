@@ -5,6 +5,7 @@ from pitstop.core.finding import Finding, Severity
 from pitstop.core.machine import Machine
 from pitstop.core.report import Report
 from pitstop.core.rule import load_rules
+from pitstop.core.units import count
 from pitstop.doctor.checks import check_machine
 
 RANK: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
@@ -40,10 +41,10 @@ def _verdict(machine: Machine, findings: tuple[Finding, ...]) -> str:
     errors = sum(finding.severity == "error" for finding in findings)
     warnings = sum(finding.severity == "warning" for finding in findings)
     if errors:
-        beside = f", {_count(warnings, 'warning')} beside" if warnings else ""
-        return f"This machine is not set up to run well: {_count(errors, 'error')}{beside}."
+        beside = f", {count(warnings, 'warning')} beside" if warnings else ""
+        return f"This machine is not set up to run well: {count(errors, 'error')}{beside}."
     if warnings:
-        return f"This machine works, but not at its best: {_count(warnings, 'warning')}."
+        return f"This machine works, but not at its best: {count(warnings, 'warning')}."
     if machine.package("torch") is None:
         return "Nothing is wrong with this machine, but torch is not installed."
     return "This machine is set up well."
@@ -58,7 +59,3 @@ def _sentence(finding: Finding) -> str:
     if finding.message.startswith(finding.item):
         return f"{finding.message}."
     return f"{finding.item}: {finding.message}."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

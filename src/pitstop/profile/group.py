@@ -5,9 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pitstop.core.evidence import Step
-from pitstop.profile.pattern import shortest_cycle
-
-KINDS = ("marked", "optimizer", "loader", "module")  # what may end a step, the strongest first
+from pitstop.profile.pattern import KINDS, LONGEST, shortest_cycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ def _busiest_loader(slices: Sequence[Slice]) -> set[int]:
 def _step_ends(slices: Sequence[Slice], kind: str) -> set[int]:
     """Places of the slices that end a step: the last of each cycle of that kind of event."""
     places = [place for place, each in enumerate(slices) if each.kind == kind]
-    length = shortest_cycle([slices[place].number for place in places[: 2 * 64]])
+    length = shortest_cycle([slices[place].number for place in places[: 2 * LONGEST]])
     return set(places[length - 1 :: length])
 
 

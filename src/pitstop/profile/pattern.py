@@ -6,6 +6,7 @@ five times for each generator step. The step is the shortest cycle that explains
 
 from collections.abc import Hashable, Sequence
 
+KINDS = ("marked", "optimizer", "loader", "module")  # what may end a step, the strongest first
 LONGEST = 64  # calls in one cycle; beyond this, what repeats is the script, not the step
 
 

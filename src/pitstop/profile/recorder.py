@@ -18,11 +18,10 @@ import torch
 
 from pitstop.profile.meters import Meter
 from pitstop.profile.options import Options
-from pitstop.profile.pattern import Cycle
+from pitstop.profile.pattern import KINDS, Cycle
 from pitstop.profile.scope import Scope
 from pitstop.profile.writer import Writer
 
-KINDS = ("marked", "optimizer", "loader", "module")  # what ends a slice, the strongest first
 PHASES = ("wait", "forward", "backward", "optimizer", "saving", "other")
 
 

@@ -48,7 +48,6 @@ class Watch(TorchDispatchMode):
         self._open: list[int] = []
         self._handles: list[Any] = []
         self._paths: dict[int, str] = {}
-        self._versions: dict[int, Any] = {}
         self.roots: list[Any] = []
         self.calls: list[list[Any]] = []
         self.born: list[tuple[Key, int, StorageWeakRef]] = []

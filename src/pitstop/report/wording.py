@@ -3,7 +3,7 @@
 from pitstop.core.finding import Finding
 from pitstop.core.report import Report, Status
 from pitstop.core.trial import Trial
-from pitstop.core.units import milliseconds, percent
+from pitstop.core.units import count, milliseconds, percent
 
 STATUSES: tuple[Status, ...] = ("ok", "warn", "FAIL", "n/a")
 
@@ -34,11 +34,6 @@ def stake(finding: Finding) -> str:
 def remarks(report: Report) -> list[str]:
     """The lines below everything else: notes, then what was skipped."""
     return [*report.notes, *(f"skipped: {line}" for line in report.skipped)]
-
-
-def count(number: int, noun: str) -> str:
-    """``1 warning``, ``2 warnings``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def closing(report: Report) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pitstop.core.finding import Finding
 from pitstop.core.report import Report
+from pitstop.core.units import count
 from pitstop.scan import cache
 from pitstop.scan.config import find_config
 from pitstop.scan.decode import Encoding, UnreadableError, decode, encode
@@ -164,9 +165,9 @@ def _report(findings: list[Finding], skipped: Sequence[str], files: int) -> Repo
     fixable = sum(1 for each in findings if each.fix)
     safe = sum(1 for each in findings if each.fix and each.fix.safe)
     where = sum(1 for _ in {each.span.path for each in findings if each.span})
-    verdict = f"{_count(len(findings), 'finding')} in {where} of {_count(files, 'file')}."
+    verdict = f"{count(len(findings), 'finding')} in {where} of {count(files, 'file')}."
     if not findings:
-        verdict = f"Nothing found in {_count(files, 'file')}."
+        verdict = f"Nothing found in {count(files, 'file')}."
     common = Counter(each.rule for each in findings).most_common(3)
     return Report(
         command="scan",
@@ -185,7 +186,3 @@ def _next(fixable: int, safe: int) -> str:
     if fixable:
         return f"pitstop scan --unsafe-fixes --diff shows how to mend {fixable} of them"
     return ""
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
