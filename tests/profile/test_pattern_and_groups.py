@@ -48,13 +48,13 @@ def test_validation_is_kept_apart_from_the_step():
     check = piece("loader", 2, loader=2, wait=50.0, other=50.0)
     grouped = group([check, train, check, check, train])
     assert [step.total_ms for step in grouped.steps] == [5.0, 5.0]
-    assert grouped.beside_s == pytest.approx(0.3)
+    assert grouped.validation_s == pytest.approx(0.3)
 
 
 def test_saving_is_kept_apart_from_the_step():
     grouped = group([piece(forward=2.0, backward=3.0, saving=900.0)])
     assert grouped.steps[0].total_ms == 5.0
-    assert grouped.beside_s == 0.9
+    assert grouped.saving_s == 0.9
 
 
 def test_a_run_without_events_has_no_step():

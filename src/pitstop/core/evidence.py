@@ -5,11 +5,22 @@ from statistics import fmean, median, quantiles
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the user's source."""
+
+    path: str = ""
+    line: int = 0
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """Wall time of one training or inference step, and where it went."""
 
     total_ms: float
     data_wait_ms: float = 0.0
+    dry_ms: float | None = None  # the part of that wait in which the GPU had nothing to do
+    collective_ms: float = 0.0  # in calls of torch.distributed, part of other phases
     forward_ms: float = 0.0  # from the last event before a backward pass to that pass
     backward_ms: float = 0.0
     optimizer_ms: float = 0.0
@@ -17,6 +28,8 @@ class Step:
     device_ms: float | None = None  # between the ends of two steps, on the GPU's clock
     loss: float | None = None  # the last root of backward, unscaled; null when not finite
     loss_finite: bool = True
+    gradient_norm: float | None = None  # as clip_grad_norm_ found it, before clipping
+    scale: float | None = None  # of a gradient scaler
     inspected: bool = False  # looked at closely, so slower than it would be
     ended_s: float = 0.0  # since torch was imported
 
@@ -32,6 +45,26 @@ class Loader:
     prefetch: int | None = None
     batches: int = 0  # fetched in the run
     trains: bool = False  # its batches are followed by a backward pass
+    length: int | None = None  # samples of the dataset; null where it does not tell
+    batch_size: int | None = None
+    batch_bytes: int = 0  # of the first batch
+    batch_shapes: int = 0  # different ones among the batches seen
+    starts: int = 0  # iterators made, one for each epoch
+    start_ms: float = 0.0  # mean wait for the first batch of an epoch
+    made: Line = Line()  # where the loader was built
+    used: Line = Line()  # where it is iterated over
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer:
+    """An optimizer of the run and its settings."""
+
+    name: str
+    parameters: int = 0  # numbers in them
+    tensors: int = 0
+    fused: bool = False
+    foreach: bool | None = None  # null: torch decides by the device
+    made: Line = Line()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +90,16 @@ class Sensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line of the user's source."""
+class Settings:
+    """What torch was set to in an inspected step."""
 
-    path: str = ""
-    line: int = 0
-    function: str = ""
+    device: str = "cpu"  # where the model's parameters are
+    threads: int = 0  # that one operation may use on the CPU
+    tf32_matmul: bool = False
+    tf32_cudnn: bool = False
+    cudnn_benchmark: bool = False
+    deterministic: bool = False
+    autocast: str = ""  # the type that autocast computes in, where a model call ran under it
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +115,18 @@ class Operation:
     moved_bytes: int = 0  # of all tensors read and written
     flops: int = 0
     call: int = -1  # the module call it ran in, by position; -1: in none
+    backward: bool = False  # in a backward pass; line and call are then the forward one's
+    waits: bool = False  # the thread waits for the device, or the device for the thread: a sync
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """All idle stretches of the GPU with one cause and line, in one step of undisturbed speed."""
+
+    cause: str  # "sync", "copy", "launch", "data" or "python"
+    micros: float
+    count: int
+    where: Line = Line()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +140,32 @@ class ModuleCall:
     shapes: str
     inputs: tuple[tuple[int, int], ...] = ()  # address and version of each input tensor
     frozen: bool = False  # no parameter asks for a gradient
+    parameters: int = 0  # numbers in the module's parameters
+    training: bool = True  # the module's mode
+    graph: bool = False  # its result can be differentiated
+    recomputed: bool = False  # called in a backward pass, as checkpointing does
+    unused: bool = False  # nothing that was learned from, read or kept depends on its result
+    chained: bool = False  # its input depends on an earlier call of the same module
+    content: str = ""  # checksum of the inputs; of outermost frozen modules only
+
+
+@dataclass(frozen=True, slots=True)
+class Zeroed:
+    """A term multiplied by zero, and the module calls that serve nothing else."""
+
+    where: Line
+    calls: tuple[int, ...] = ()  # by position
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
     """Memory that outlived the step it was made in."""
 
-    where: Line
+    where: Line  # that made it
     held_bytes: int
+    graph: bool = False  # a tensor with its graph, which keeps all it was computed from
+    holder: str = ""  # the name of what keeps it: "losses", "self.history"
+    kept_at: Line = Line()  # the line that put it there
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +174,8 @@ class Sampled:
 
     where: Line
     samples: int
+    inside: str = ""  # the innermost function then: "PIL/ImageFile.py:load"
+    waiting: bool = False  # while the script waited for a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +195,40 @@ class Parameters:
     without_gradient: tuple[tuple[str, int], ...] = ()
     gradient_unused: tuple[tuple[str, int], ...] = ()  # computed, and in no optimizer
     outside_optimizer: tuple[tuple[str, int], ...] = ()
+    discarded: tuple[tuple[str, int], ...] = ()  # computed, then zeroed before any optimizer step
+    discarded_at: Line = Line()  # the backward pass that computed those
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One compilation of one function by Dynamo."""
+
+    where: Line  # the function's first line
+    seconds: float = 0.0
+    again: int = 0  # how many compiled versions there were before
+    reason: str = ""  # why an earlier version did not fit
+    failure: str = ""  # why nothing came of it
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Why a compiled graph ended early."""
+
+    reason: str
+    count: int = 1
+    where: Line = Line()
+
+
+@dataclass(frozen=True, slots=True)
+class NonFinite:
+    """Where the first number that is not finite came from."""
+
+    step: int  # counted from 1
+    phase: str = ""  # "input", "forward", "backward" or "weights"; empty: not found
+    where: Line = Line()
+    module: str = ""
+    operation: str = ""  # as people say it: "log"
+    detail: str = ""  # "of 3 numbers that are zero or less"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,20 +240,26 @@ class Evidence:
     steps: tuple[Step, ...] = ()
     warmup_steps: int = 0
     start_s: float = 0.0  # before the first step
-    beside_s: float = 0.0  # validation and saving, which belong to no step
+    validation_s: float = 0.0  # work on batches of other loaders, and what is outside marks
+    saving_s: float = 0.0
     left_out_slices: int = 0  # of a run too long to keep whole
+    settings: Settings | None = None
     loaders: tuple[Loader, ...] = ()
+    optimizers: tuple[Optimizer, ...] = ()
     memory: tuple[Memory, ...] = ()
     sensors: tuple[Sensor, ...] = ()
     operations: tuple[Operation, ...] = ()
     calls: tuple[ModuleCall, ...] = ()
     kernels: tuple[Kernel, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    zeroed: tuple[Zeroed, ...] = ()
+    rebuilt: tuple[ModuleCall, ...] = ()  # outermost models that the step before did not have
     kept: tuple[Kept, ...] = ()
     sampled: tuple[Sampled, ...] = ()
     parameters: Parameters | None = None
-    compiled_graphs: int = 0
-    graph_breaks: int = 0
-    recompiles: int = 0
+    compiled: tuple[Compiled, ...] = ()
+    breaks: tuple[Break, ...] = ()
+    non_finite: NonFinite | None = None
     stacks: tuple[str, ...] = ()  # of a run that finished no step
 
     @property

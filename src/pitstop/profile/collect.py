@@ -34,7 +34,6 @@ def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
     rows = [row for note in notes for row in note.get("slices", ())]
     slices = [each for each in map(_slice, rows) if each]
     grouped = group(slices)
-    compiled: dict[str, int] = next((note["compile"] for note in notes if "compile" in note), {})
     rank = RANK.match(path.name)
     return replace(
         read_inspection(notes),
@@ -43,14 +42,12 @@ def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
         steps=grouped.steps,
         warmup_steps=min(warmup, max(0, len(grouped.steps) - 1)),
         start_s=grouped.start_s,
-        beside_s=grouped.beside_s,
+        validation_s=grouped.validation_s,
+        saving_s=grouped.saving_s,
         left_out_slices=sum(note["gap"][0] for note in notes if "gap" in note),
         loaders=tuple(_loaders(slices, notes)),
         memory=(*host.memory, *_gpu_memory(slices)),
         sensors=host.sensors,
-        compiled_graphs=compiled.get("graphs", 0),
-        graph_breaks=compiled.get("breaks", 0),
-        recompiles=compiled.get("recompiles", 0),
     )
 
 

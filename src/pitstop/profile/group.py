@@ -41,7 +41,8 @@ class Grouped:
     kind: str = ""
     steps: tuple[Step, ...] = ()
     start_s: float = 0.0
-    beside_s: float = 0.0
+    validation_s: float = 0.0
+    saving_s: float = 0.0
 
 
 def training_loaders(slices: Iterable[Slice]) -> set[int]:
@@ -60,21 +61,21 @@ def group(slices: Sequence[Slice]) -> Grouped:
     ends = _step_ends(slices, kind)
     steps: list[Step] = []
     current: list[Slice] = []
-    beside = 0.0
+    validation = 0.0
     for place, each in enumerate(slices[begin:], begin):
-        beside += each.saving
         if loaders and each.loader >= 0 and each.loader not in loaders:
-            beside += each.total  # validation, between two steps or before the first
+            validation += each.total  # between two steps or before the first
             continue
         if each.kind == "outside":
-            beside += each.total  # between two steps that the script itself marks
+            validation += each.total  # between two steps that the script itself marks
             continue
         current.append(each)
         if place in ends:
             steps.append(_step(current))
             current = []
     start = sum(each.total for each in slices[:begin])
-    return Grouped(kind, tuple(steps), start / 1e3, beside / 1e3)
+    saving = sum(each.saving for each in slices[begin:])
+    return Grouped(kind, tuple(steps), start / 1e3, validation / 1e3, saving / 1e3)
 
 
 def _first_work(slices: Sequence[Slice]) -> int:

@@ -133,8 +133,9 @@ def _remarks(evidence: Evidence, code: int | None) -> Iterator[str]:
     yield f"{evidence.warmup_steps} warm-up steps and {looked} inspected ones, not in the step time"
     if evidence.start_s:
         yield f"start-up before the first step: {milliseconds(evidence.start_s * 1e3)}"
-    if evidence.beside_s:
-        yield f"validation and saving, beside the steps: {milliseconds(evidence.beside_s * 1e3)}"
+    for name, seconds in (("validation", evidence.validation_s), ("saving", evidence.saving_s)):
+        if seconds:
+            yield f"{name}, beside the steps: {milliseconds(seconds * 1e3)}"
     if evidence.left_out_slices:
         yield f"the run was long: {evidence.left_out_slices} slices were counted but not kept"
     if code:

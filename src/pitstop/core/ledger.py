@@ -1,0 +1,74 @@
+"""Ledger: where each millisecond of a step went, from the hardware's floor up to the whole step."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pitstop.core.evidence import Line
+
+Cause = Literal[
+    "data",  # the device is idle: the script waits for a batch
+    "sync",  # idle while the queue refills after Python waited for the device
+    "transfer",  # idle while bytes go between host and device
+    "launch",  # idle between kernels that are too short for the rate they are launched at
+    "python",  # idle while the script runs Python, or other code that is no operation of torch
+    "idle",  # idle, and nothing tells why
+    "unused",  # busy with what nothing depends on, or what is multiplied by zero
+    "repeated",  # busy with calls 2 to n of a module: what one batched call would save at most
+    "layout",  # busy turning channels-first into channels-last or back
+    "copy",  # busy copying
+    "optimizer",  # busy in the optimizer
+    "above",  # busy longer than bytes and FLOPs need
+    "precision",  # busy longer than the same work takes in the device's fastest precision
+    "floor",  # the least time that this work takes on this device
+    "unmeasured",  # busy, but nobody counted its bytes and FLOPs
+]
+IDLE: tuple[Cause, ...] = ("data", "sync", "transfer", "launch", "python", "idle")
+BUSY: tuple[Cause, ...] = (
+    "unused",
+    "repeated",
+    "layout",
+    "copy",
+    "optimizer",
+    "above",
+    "precision",
+    "floor",
+    "unmeasured",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A part of the step with one cause. All rows of a ledger add up to its step."""
+
+    cause: Cause
+    ms: float
+    what: str = ""  # the operation, as people say it: "native_group_norm"
+    where: Line = Line()
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The median undisturbed step, split without rest; dearest rows first within a cause."""
+
+    step_ms: float
+    device: str  # "cuda" or "cpu": what is busy or idle; on the CPU the main thread in torch
+    rows: tuple[Row, ...] = ()
+    floor_known: bool = True  # false where the device's ceilings were never measured
+
+    def total(self, *causes: Cause, where: Line | None = None) -> float:
+        """Milliseconds of these causes, all of them if none is named, at one line or anywhere."""
+        return sum(
+            row.ms
+            for row in self.rows
+            if (not causes or row.cause in causes) and (where is None or row.where == where)
+        )
+
+    def share(self, ms: float) -> float:
+        """A number of milliseconds as a share of the step, never above the whole."""
+        return min(1.0, max(0.0, ms / self.step_ms)) if self.step_ms else 0.0
+
+    @property
+    def floor_ms(self) -> float | None:
+        """What the hardware needs for this step at its best."""
+        return self.total("floor") if self.floor_known else None

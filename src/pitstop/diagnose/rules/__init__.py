@@ -1,0 +1,1 @@
+"""Rules about a recorded run, one per file."""
