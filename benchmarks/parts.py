@@ -1,6 +1,6 @@
 """Time every part against stock PyTorch in the same run and against the hardware's floor.
 
-Run ``python benchmarks/parts.py [--check] [--only dsepconv|norm|vae]`` on a machine with a GPU. The
+Run ``python benchmarks/parts.py [--check] [--only dsepconv|norm|vae|tiled]`` on a GPU machine. The
 floor is the fewest bytes over the copy bandwidth measured here, or the operations over the matrix
 rate. "ours" and "stock" are device time, launches queued ahead; "wall" is ours called in a loop, so
 that CPU time counts where it is longer. ``--check`` compares with the twins first. The VAE rows
@@ -228,8 +228,8 @@ def vae_rows() -> Iterator[Row]:
 
 def error(found: torch.Tensor, expected: torch.Tensor) -> float:
     """Relative error in the Euclidean norm."""
-    expected = expected.double()
-    return float((found.double() - expected).norm() / expected.norm())
+    found, expected = found.detach().double(), expected.detach().double()
+    return float((found - expected).norm() / expected.norm())
 
 
 def check() -> None:
@@ -269,14 +269,14 @@ def main() -> int:
     """Measure what was asked for and print the table last."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare with the twins first")
-    parser.add_argument("--only", choices=("dsepconv", "norm", "vae"))
+    parser.add_argument("--only", choices=("dsepconv", "norm", "vae", "tiled"))
     options = parser.parse_args()
     if not torch.cuda.is_available():
         print("benchmarks/parts.py times GPU kernels: run it on a machine with a CUDA GPU")
         return 2
     if options.check:
         check()
-    wanted = [options.only] if options.only else ["dsepconv", "norm", "vae"]
+    wanted = [options.only] if options.only else ["dsepconv", "norm", "vae", "tiled"]
     bandwidth = copy_bytes_per_ms()
     print(f"{torch.cuda.get_device_name()}: copy {bandwidth / 1e9:.2f} TB/s")
     rows: list[Row] = []
@@ -288,6 +288,11 @@ def main() -> int:
     if "vae" in wanted and importlib.util.find_spec("diffusers"):
         with torch.no_grad():
             rows += vae_rows()
+    if "tiled" in wanted and importlib.util.find_spec("diffusers"):
+        from tiled_vae import tiled_rows  # noqa: PLC0415 (beside this file)
+
+        with torch.no_grad():
+            rows += [Row(*each) for each in tiled_rows(flux_vae)]
     print_table(rows)
     return 0
 

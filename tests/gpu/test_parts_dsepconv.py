@@ -62,3 +62,23 @@ def test_other_streams_and_compile():
     grads = torch.autograd.grad(compiled(*made).sum(), made[1:])
     wanted = torch.autograd.grad((expected * 2).sum(), made[1:])
     assert all(relative(a, b) < 5e-6 for a, b in zip(grads, wanted, strict=True))
+
+
+def test_an_address_off_the_usual_alignment():
+    made = tensors(1, 3, 33, 31, 3)
+    expected = dsepconv(*made)
+    shifted = []
+    for each in made:
+        room = torch.empty(each.numel() + 1, device="cuda")[1:].view_as(each)  # 4 bytes further
+        shifted.append(room.copy_(each.detach()).requires_grad_())
+    assert torch.equal(dsepconv(*shifted), expected)
+    assert torch.equal(dsepconv(*made), expected)
+
+
+def test_second_derivatives_are_the_twins():
+    made = tensors(1, 3, 9, 7, 3, reach=1.0)
+    answers = []
+    for function in (dsepconv, dsepconv_twin):
+        (slope,) = torch.autograd.grad(function(*made).square().sum(), made[1], create_graph=True)
+        answers.append(torch.autograd.grad(slope.square().sum(), made))
+    assert all(relative(a, b) < 1e-5 for a, b in zip(*answers, strict=True))

@@ -77,6 +77,32 @@ def test_old_latent_diffusion_blocks_are_recognised_and_odd_ones_left_alone():
         assert torch.equal(block(*call), wanted)
 
 
+class Attention(nn.Module):
+    """Latent-diffusion's attention: two products and a softmax, one head."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.norm = nn.GroupNorm(2, channels)
+        self.q, self.k, self.v, self.proj_out = (nn.Conv2d(channels, channels, 1) for _ in range(4))
+
+    def forward(self, x):
+        h = self.norm(x)
+        q, k, v = (each(h).flatten(2) for each in (self.q, self.k, self.v))
+        weights = torch.softmax(q.transpose(1, 2) @ k * x.shape[1] ** -0.5, 2)
+        return x + self.proj_out((v @ weights.transpose(1, 2)).view_as(x))
+
+
+@pytest.mark.parametrize("channels", [8, 264])  # within flash attention's reach, and beyond it
+def test_old_attention_is_exchanged(channels):
+    block, x = nn.Sequential(Attention(channels)), torch.randn(2, channels, 3, 5)
+    expected = block(x)
+    undo = accelerate_vae(block)
+    assert type(block[0]).forward.__qualname__.startswith("attention_forward")
+    assert torch.allclose(block(x), expected, atol=1e-5)
+    undo()
+    assert torch.equal(block(x), expected)
+
+
 def test_a_diffusers_vae_keeps_its_numbers_and_comes_back(capsys):
     diffusers = pytest.importorskip("diffusers")
     vae = diffusers.AutoencoderKL(

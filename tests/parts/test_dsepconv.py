@@ -36,6 +36,9 @@ def relative(found, expected):
 def kernel(monkeypatch):
     """Make the public function run the kernel, under the interpreter if need be."""
     monkeypatch.setattr(dsepconv, "_kernel_runs", lambda *_: True)
+    dsepconv._plan.cache_clear()
+    yield
+    dsepconv._plan.cache_clear()
 
 
 def one_pixel(tensors, n, c, y, x):
@@ -98,7 +101,7 @@ def test_kernel_equals_twin_with_all_gradients(kernel, device, shape, dtype):
         assert relative(one, other) < TOLERANCE[dtype]
 
 
-def test_many_channels_are_taken_in_parts(kernel, device):
+def test_many_channels_are_looped_over(kernel, device):
     made = tensors((1, 17, 1, 3, 2), device)
     found, expected = dsepconv.dsepconv(*made), dsepconv_twin(*made)
     assert relative(found, expected) < 2e-6
@@ -153,6 +156,7 @@ def test_empty_batches_give_empty_results(device):
 @pytest.mark.parametrize("by_kernel", [False, True])
 def test_compiles_without_a_graph_break(device, by_kernel, monkeypatch):
     monkeypatch.setattr(dsepconv, "_kernel_runs", lambda *_: by_kernel)
+    dsepconv._plan.cache_clear()
     made = tensors((1, 2, 4, 5, 3), device)
     compiled = torch.compile(
         lambda *inputs: dsepconv.dsepconv(*inputs) * 2, fullgraph=True, backend="aot_eager"
@@ -184,6 +188,7 @@ def test_has_the_names_of_the_original(device):
     [
         (0, lambda t: t[..., 1:], r"image is \(2, 3, 11, 14\): .* asks for \(2, 3, 11, 15\)"),
         (0, lambda t: t[0], "image is .*: pass 4 dimensions"),
+        (1, lambda t: t[:, :0], r"vertical is \(2, 0, 7, 11\): pass at least one tap"),
         (2, lambda t: t[:, :4], r"horizontal is \(2, 4, 7, 11\): .* asks for \(2, 5, 7, 11\)"),
         (3, lambda t: t[:1], "offset_x is"),
         (5, lambda t: t.detach().int(), "mask is torch.int32: pass float32"),
@@ -195,6 +200,31 @@ def test_names_the_wrong_argument(device, index, change, message):
     made[index] = change(made[index])
     with pytest.raises((ValueError, TypeError), match=message):
         dsepconv.dsepconv(*made)
+
+
+def test_a_wrong_call_is_refused_after_a_right_one_of_the_same_size(device):
+    made = tensors(SHAPES[1], device)
+    dsepconv.dsepconv(*made)
+    with pytest.raises(ValueError, match="mask is on meta"):
+        dsepconv.dsepconv(*made[:5], made[5].to("meta"))
+    with pytest.raises(TypeError, match=r"mask is torch\.int64"):
+        dsepconv.dsepconv(*made[:5], made[5].detach().long())
+
+
+def test_second_derivatives_are_the_twins(kernel, device):
+    made = tensors((1, 2, 3, 4, 3), device)
+    answers = []
+    for function in (dsepconv.dsepconv, dsepconv_twin):
+        (slope,) = torch.autograd.grad(function(*made).square().sum(), made[1], create_graph=True)
+        answers.append(torch.autograd.grad(slope.square().sum(), made))
+    assert all(relative(one, other) < 1e-5 for one, other in zip(*answers, strict=True))
+
+
+def test_function_transforms_take_the_twin(device):
+    made = tensors((1, 2, 3, 4, 3), device)
+    slope = torch.func.grad(lambda mask: dsepconv.dsepconv(*made[:5], mask).sum())(made[5])
+    (expected,) = torch.autograd.grad(dsepconv_twin(*made).sum(), made[5])
+    assert relative(slope, expected) < 1e-6
 
 
 def test_works_where_triton_is_missing():

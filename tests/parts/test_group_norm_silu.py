@@ -1,5 +1,6 @@
 # mypy: disable-error-code="call-arg,no-untyped-def,no-untyped-call"
 
+import importlib
 import sys
 
 import pytest
@@ -10,6 +11,7 @@ from pitstop.parts import group_norm_silu
 from pitstop.parts.group_norm_silu import group_norm_silu_twin
 
 pytest.importorskip("triton")
+launching = importlib.import_module("pitstop.parts.group_norm_launch")
 part = sys.modules["pitstop.parts.group_norm_silu"]
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 # shape, groups, channels-last, dtype, what else is given
@@ -31,13 +33,15 @@ TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 def kernel(monkeypatch):
     """Make the public function run the kernels, under the interpreter if need be."""
     monkeypatch.setattr(part, "_kernel_runs", lambda _: True)
-    launching = part._launching()
     for name in ("PLANES", "ROWS"):  # many tiles and chunks even of a small input
         monkeypatch.setattr(launching, name, launching.Tiling(16, 4, 8))
     monkeypatch.setattr(launching, "STAGES", 2)
-    launching.plan.cache_clear()
+    kept = (launching.plan, launching._forward_passes, launching._backward_passes)
+    for each in kept:
+        each.cache_clear()
     yield
-    launching.plan.cache_clear()
+    for each in kept:
+        each.cache_clear()
 
 
 def arguments(shape, channels_last, dtype, given, device):
@@ -96,6 +100,22 @@ def test_views_without_one_stride_are_copied(kernel, device):
         assert relative(group_norm_silu(x, 2), group_norm_silu_twin(x, 2)) < 1e-5
 
 
+def test_vectors_of_any_shape_and_stride(kernel, device):
+    x = torch.randn(2, 4, 3, 5, device=device)
+    apart = torch.randn(4, 2, 2, device=device)
+    vectors = {
+        "weight": apart[:, 0, 0],
+        "bias": apart[:, :1, 1:],
+        "channel_bias": apart[:, 1, 1],
+        "shift": torch.randn(4, 2, device=device).T,
+    }
+    plain = {name: each.flatten() for name, each in vectors.items()}
+    for names in (("weight", "bias", "channel_bias"), ("shift",)):
+        found = group_norm_silu(x, 2, **{name: vectors[name] for name in names})
+        expected = group_norm_silu_twin(x, 2, **{name: plain[name] for name in names})
+        assert relative(found, expected) < 1e-5
+
+
 def test_frames_of_a_video_keep_their_layout(kernel, device):
     video = torch.randn(1, 4, 3, 5, 6, device=device)  # B C T H W, normalised frame by frame
     frames = video.transpose(1, 2).flatten(0, 1)
@@ -110,6 +130,25 @@ def test_nan_stays_in_its_group(kernel, device):
     found = group_norm_silu(x, 2)
     assert found[:, :2].isnan().all()
     assert not found[:, 2:].isnan().any()
+
+
+@pytest.mark.parametrize("given", [("weight", "bias", "channel_bias", "residual"), ("scale",)])
+def test_second_derivatives_are_the_twins(kernel, device, given):
+    x, more = arguments((2, 4, 3, 5), False, torch.float32, given, device)
+    answers = []
+    for function in (group_norm_silu, group_norm_silu_twin):
+        y = function(x, 2, **more).square().sum()
+        slopes = torch.autograd.grad(y, (x, *more.values()), create_graph=True)
+        penalty = sum(each.square().sum() for each in slopes)
+        answers.append(torch.autograd.grad(penalty, (x, *more.values())))
+    assert all(relative(one, other) < 1e-4 for one, other in zip(*answers, strict=True))
+
+
+def test_function_transforms_take_the_twin(kernel, device):
+    x = torch.randn(2, 4, 3, 5, device=device)
+    slope = torch.func.grad(lambda t: group_norm_silu(t, 2).square().sum())(x)
+    expected = torch.func.grad(lambda t: group_norm_silu_twin(t, 2).square().sum())(x)
+    assert relative(slope, expected) < 1e-5
 
 
 def test_empty_inputs_give_empty_results(kernel, device):
@@ -146,7 +185,7 @@ def test_operator_obeys_its_contract(kernel, device):
         ({"x": torch.ones(1, 6, 2).int()}, "x is .* torch.int32: pass .* floating point"),
         ({"weight": torch.ones(5)}, "weight holds 5 values: pass 6"),
         ({"scale": torch.ones(6)}, "scale holds 6 values: pass 12"),
-        ({"residual": torch.ones(2, 6, 1)}, r"residual is .*: pass x's shape \(2, 6, 4\)"),
+        ({"residual": torch.ones(2, 6, 1)}, r"residual is .*: pass x's \(2, 6, 4\)"),
         ({"bias": torch.ones(6, device="meta")}, "bias is on meta, x on cpu"),
     ],
 )

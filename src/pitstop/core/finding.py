@@ -61,6 +61,7 @@ class Finding:
     saving: float | None = None
     saved_bytes: int | None = None
     per: Per = "step"
+    excerpt: tuple[str, ...] = ()  # lines of source around the span, numbered
     fix: Fix | None = None
     changes: tuple[str, ...] = ()  # names of tuner changes worth trying
     code: str = ""  # code and rule are stamped by the rule that yields the finding

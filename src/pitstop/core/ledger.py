@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pitstop.core.evidence import Line
+from pitstop.core.evidence import NOWHERE, Line
 
 Cause = Literal[
     "data",  # the device is idle: the script waits for a batch
@@ -43,7 +43,7 @@ class Row:
     cause: Cause
     ms: float
     what: str = ""  # the operation, as people say it: "native_group_norm"
-    where: Line = Line()
+    where: Line = NOWHERE
     calls: int = 0
 
 

@@ -24,7 +24,9 @@ class Recording:
     @cached_property
     def ledger(self) -> Ledger | None:
         """Where the step of the first rank went; nothing where no step was finished."""
-        return account(self.evidence, self.limits) if self.evidence.steady else None
+        if not self.evidence.steady:
+            return None
+        return account(self.evidence, self.limits, self.machine.cores)
 
     @property
     def limits(self) -> Limits | None:

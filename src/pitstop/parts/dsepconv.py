@@ -24,24 +24,29 @@ with 3 channels; other odd and even F and any channel count work.
 
 Determinism: outputs and field gradients are bitwise reproducible. The image gradient on CUDA sums
 by atomics in arbitrary order; under ``torch.use_deterministic_algorithms(True)`` the twin computes
-it in a fixed order. Not supported: double backward through the kernel, F different per axis.
+it in a fixed order. Second derivatives and ``torch.func`` take the twin. Not supported: F different
+per axis.
 """
 
 import importlib
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
 
 from pitstop.parts.dsepconv_twin import dsepconv_twin, image_gradient, twin_backward
-from pitstop.parts.launch import HAS_TRITON, KERNEL_TYPES
+from pitstop.parts.launch import HAS_TRITON, KERNEL_TYPES, SIGNATURES, index_of
+from pitstop.parts.record import is_transformed, recorded, twice_differentiable
 
 __all__ = ["FunctionDSepconv", "ModuleDSepconv", "dsepconv", "dsepconv_twin"]
 
-FIELDS = ("vertical", "horizontal", "offset_x", "offset_y", "mask")
-CHANNELS_AT_ONCE = 16  # of one backward launch; its code grows with them
+NAMES = ("image", "vertical", "horizontal", "offset_x", "offset_y", "mask")
 Tensors = tuple[torch.Tensor, ...]
+Shapes = tuple[torch.Size, ...]
+Types = tuple[torch.dtype, ...]
+Devices = tuple[torch.device, ...]
+Signature = tuple[Shapes, Types, Devices]
 
 
 def dsepconv(
@@ -57,12 +62,8 @@ def dsepconv(
     ``vertical`` and ``horizontal`` are (N, F, H, W); the offsets and ``mask`` (N, F * F, H, W).
     """
     inputs = (image, vertical, horizontal, offset_x, offset_y, mask)
-    if torch.compiler.is_compiling() and _kernel_runs(inputs, [each.dtype for each in inputs]):
-        compiled: torch.Tensor = _operator(*inputs)
-        return compiled
-    _check(inputs)
-    if torch.compiler.is_compiling():
-        return dsepconv_twin(*inputs)
+    if torch.compiler.is_compiling() or is_transformed():
+        return _traced(inputs)
     if torch.is_grad_enabled() and (
         vertical.requires_grad
         or image.requires_grad
@@ -71,56 +72,66 @@ def dsepconv(
         or offset_y.requires_grad
         or mask.requires_grad
     ):
-        result: torch.Tensor = _FunctionDSepconv.apply(*inputs)  # type: ignore[no-untyped-call]
+        result: torch.Tensor = recorded(_FunctionDSepconv, *inputs)
         return result
     return _forward(inputs)
 
 
+def _signature(inputs: Tensors) -> Signature:
+    """All that decides whether a call is right and how the kernel is launched."""
+    return (
+        tuple([each.shape for each in inputs]),
+        tuple([each.dtype for each in inputs]),
+        tuple([each.device for each in inputs]),
+    )
+
+
 def _forward(inputs: Tensors) -> torch.Tensor:
-    types = tuple([each.dtype for each in inputs])
-    if not _kernel_runs(inputs, types):
+    shape, launch = _plan(*_signature(inputs))
+    if launch is None:
         with torch.no_grad():
             return dsepconv_twin(*inputs)
-    image, vertical = inputs[0], inputs[1]
-    output = image.new_empty(image.shape[:2] + vertical.shape[2:])
-    if output.numel():
-        dense = [each if each.is_contiguous() else each.contiguous() for each in inputs]
-        _kernels().launch_forward(dense[0], tuple(dense[1:]), output, types)
+    output = inputs[0].new_empty(shape)
+    launch(*[each if each.is_contiguous() else each.contiguous() for each in inputs], output)
     return output
+
+
+@lru_cache(maxsize=SIGNATURES)
+def _plan(shapes: Shapes, types: Types, devices: Devices) -> tuple[tuple[int, ...], Any]:
+    """The shape of the result, and the launch that fills it; None for the twin to do it.
+
+    A signature is checked once, the first time it is seen.
+    """
+    _check(shapes, types, devices)
+    shape = (*shapes[0][:2], *shapes[1][2:])
+    if 0 in shape or not _kernel_runs(devices[0], types):
+        return shape, None
+    return shape, _kernels().forward_launch(shapes[0], shapes[1], index_of(devices[0]))
 
 
 def _backward(grad: torch.Tensor, inputs: Tensors, needs: Sequence[bool]) -> list[Any]:
     """Gradients of those inputs that need one, None for the others."""
+    image, device = inputs[0], inputs[0].device
     types = tuple([each.dtype for each in inputs])
-    if grad.numel() == 0 or not _kernel_runs(inputs, types):
+    if grad.numel() == 0 or not _kernel_runs(device, types):
         return twin_backward(grad, inputs, needs)
-    if inputs[0].shape[1] > CHANNELS_AT_ONCE:
-        return _backward_in_parts(grad, inputs, needs)
-    dense = tuple([each if each.is_contiguous() else each.contiguous() for each in inputs])
-    grad = grad if grad.is_contiguous() else grad.contiguous()
+    dense = [each if each.is_contiguous() else each.contiguous() for each in (grad, *inputs)]
+    by_kernel = needs[0] and not torch.are_deterministic_algorithms_enabled(), any(needs[1:])
     grads: list[Any] = [None] * 6
-    if any(needs[1:]):
-        grads[1:] = [torch.empty_like(each) for each in dense[1:]]
-    if needs[0] and not torch.are_deterministic_algorithms_enabled():
-        grads[0] = torch.zeros_like(dense[0], dtype=torch.float32)
-    if grads[0] is not None or grads[1] is not None:
-        _kernels().launch_backward(grad, dense, tuple(grads), types)
-    if grads[0] is not None:
-        grads[0] = grads[0].to(dense[0].dtype)
+    if by_kernel[0]:
+        grads[0] = torch.zeros_like(dense[1], dtype=torch.float32)
+    if by_kernel[1]:
+        grads[1:] = [torch.empty_like(each) for each in dense[2:]]
+    if any(by_kernel):
+        launch = _kernels().backward_launch(
+            *(image.shape, inputs[1].shape, index_of(device), by_kernel, (grad.dtype, *types))
+        )
+        launch(*dense, *[grad if each is None else each for each in grads])  # unread where None
+    if by_kernel[0]:
+        grads[0] = grads[0].to(types[0])
     elif needs[0]:
         grads[0] = image_gradient(grad, inputs)
     return [each if need else None for each, need in zip(grads, needs, strict=True)]
-
-
-def _backward_in_parts(grad: torch.Tensor, inputs: Tensors, needs: Sequence[bool]) -> list[Any]:
-    """Take many channels a few at a time, since the kernel unrolls them; sum in fp32."""
-    pieces = zip(grad.split(CHANNELS_AT_ONCE, 1), inputs[0].split(CHANNELS_AT_ONCE, 1), strict=True)
-    parts = [_backward(piece, (image, *inputs[1:]), needs) for piece, image in pieces]
-    grads: list[Any] = [torch.cat([part[0] for part in parts], 1) if needs[0] else None]
-    for index in range(1, 6):
-        total = sum(part[index].float() for part in parts) if needs[index] else None
-        grads.append(None if total is None else total.to(inputs[index].dtype))
-    return grads
 
 
 @cache
@@ -129,8 +140,8 @@ def _kernels() -> Any:
     return importlib.import_module("pitstop.parts.dsepconv_kernels")
 
 
-def _kernel_runs(inputs: Tensors, types: Sequence[torch.dtype]) -> bool:
-    return HAS_TRITON and inputs[0].is_cuda and KERNEL_TYPES.issuperset(types)
+def _kernel_runs(device: torch.device, types: Sequence[torch.dtype]) -> bool:
+    return HAS_TRITON and device.type == "cuda" and KERNEL_TYPES.issuperset(types)
 
 
 class _FunctionDSepconv(torch.autograd.Function):
@@ -142,9 +153,11 @@ class _FunctionDSepconv(torch.autograd.Function):
         return _forward(inputs)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-        return tuple(_backward(grad, ctx.saved_tensors, ctx.needs_input_grad))
+        inputs, needs = ctx.saved_tensors, ctx.needs_input_grad
+        if torch.is_grad_enabled():  # create_graph=True: a second derivative may follow
+            return twice_differentiable(dsepconv_twin(*inputs), inputs, needs, grad)
+        return tuple(_backward(grad, inputs, needs))
 
 
 @torch.library.custom_op("pitstop::dsepconv", mutates_args=())
@@ -157,9 +170,7 @@ def _operator(
     mask: torch.Tensor,
 ) -> torch.Tensor:
     """The path under ``torch.compile``: one opaque operator, no graph break."""
-    inputs = (image, vertical, horizontal, offset_x, offset_y, mask)
-    _check(inputs)
-    return _forward(inputs)
+    return _forward((image, vertical, horizontal, offset_x, offset_y, mask))
 
 
 @_operator.register_fake
@@ -196,48 +207,39 @@ def _operator_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
 _operator.register_autograd(_operator_backward, setup_context=_setup_context)
 
 
-def _check(inputs: Tensors) -> None:
-    """Raise one error that names the wrong argument; the good case is one comparison each."""
-    image, vertical, horizontal, offset_x, offset_y, mask = inputs
-    shape = vertical.shape
-    if len(shape) == 4 and image.dim() == 4:
-        samples, size, height, width = shape
-        taps = (samples, size * size, height, width)
-        padded = (samples, image.shape[1], height + size - 1, width + size - 1)
-        device = image.device
-        if (
-            image.shape == padded
-            and horizontal.shape == shape
-            and offset_x.shape == taps
-            and offset_y.shape == taps
-            and mask.shape == taps
-            and all([t.device == device and t.is_floating_point() for t in inputs])  # noqa: C419 (faster)
-        ):
-            return
-    _explain(inputs)
+def _traced(inputs: Tensors) -> torch.Tensor:
+    """Under ``torch.compile`` the operator, under ``torch.func`` the twin."""
+    signature = _signature(inputs)
+    if not is_transformed() and _kernel_runs(signature[2][0], signature[1]):
+        result: torch.Tensor = _operator(*inputs)
+        return result
+    _check(*signature)
+    return dsepconv_twin(*inputs)
 
 
-def _explain(inputs: Tensors) -> None:
-    """Find which argument is wrong and say what would be right."""
-    for name, tensor in zip(("image", *FIELDS), inputs, strict=True):
-        if tensor.dim() != 4:
-            raise ValueError(f"{name} is {tuple(tensor.shape)}: pass 4 dimensions, N x C x H x W")
-        if not tensor.is_floating_point():
-            raise TypeError(f"{name} is {tensor.dtype}: pass float32, bfloat16 or float16")
-        if tensor.device != inputs[0].device:
-            raise ValueError(
-                f"{name} is on {tensor.device}, image on {inputs[0].device}: use one device"
-            )
-    samples, size, height, width = inputs[1].shape
-    for name, tensor, planes in zip(FIELDS[1:], inputs[2:], (size, *[size**2] * 3), strict=True):
-        if tensor.shape != (samples, planes, height, width):
-            right = (samples, planes, height, width)
-            raise ValueError(f"{name} is {tuple(tensor.shape)}: vertical's shape asks for {right}")
-    right = (samples, inputs[0].shape[1], height + size - 1, width + size - 1)
-    raise ValueError(
-        f"image is {tuple(inputs[0].shape)}: vertical {tuple(inputs[1].shape)} asks for {right}, "
-        f"the frame padded by {size - 1} in all along each axis"
-    )
+def _check(shapes: Shapes, types: Types, devices: Devices) -> None:
+    """Raise one error that names the wrong argument and what would be right."""
+    for name, shape, kind, device in zip(NAMES, shapes, types, devices, strict=True):
+        if len(shape) != 4:
+            raise ValueError(f"{name} is {tuple(shape)}: pass 4 dimensions, N x C x H x W")
+        if not kind.is_floating_point:
+            raise TypeError(f"{name} is {kind}: pass float32, bfloat16 or float16")
+        if device != devices[0]:
+            raise ValueError(f"{name} is on {device}, image on {devices[0]}: use one device")
+    samples, size, height, width = shapes[1]
+    if size < 1:
+        raise ValueError(f"vertical is {tuple(shapes[1])}: pass at least one tap along axis 1")
+    planes = (size, size, *[size**2] * 3)
+    for name, shape, count in zip(NAMES[1:], shapes[1:], planes, strict=True):
+        right = (samples, count, height, width)
+        if shape != right:
+            raise ValueError(f"{name} is {tuple(shape)}: vertical's shape asks for {right}")
+    right = (samples, shapes[0][1], height + size - 1, width + size - 1)
+    if shapes[0] != right:
+        raise ValueError(
+            f"image is {tuple(shapes[0])}: vertical {tuple(shapes[1])} asks for {right}, "
+            f"the frame padded by {size - 1} in all along each axis"
+        )
 
 
 def FunctionDSepconv(  # noqa: N802 (the original's name)

@@ -11,20 +11,21 @@ read undefined fields, but every position is clamped into the image, so gathers 
 # ruff: noqa: N803, N806, PLR0913, PLR0915, PLR0917
 # mypy: disable-error-code="assignment,misc,no-untyped-call,no-untyped-def,untyped-decorator"
 
-from functools import cache
+from functools import lru_cache
 
 import torch
 import triton
 import triton.language as tl
 
-from pitstop.parts.launch import launch
+from pitstop.parts.launch import SIGNATURES, Launch
 
 FORWARD_BLOCK, FORWARD_WARPS = 128, 4  # best of the sweep on an H200
 BACKWARD_BLOCK, BACKWARD_WARPS = 128, 4
-CHANNELS_AT_ONCE = 8  # most accumulators of one forward program; more channels, more programs
+CHANNELS_AT_ONCE = 4  # most accumulators of one forward program; more channels, more programs
+UNROLLED = tl.constexpr(4)  # channels of straight backward code; 16 took two minutes to compile
 
-Tensors = tuple[torch.Tensor, ...]
-Key = tuple[object, ...]
+Shape = tuple[int, ...]
+Types = tuple[torch.dtype, ...]
 KEEP_NAN = tl.constexpr(tl.PropagateNan.ALL)
 
 
@@ -129,6 +130,37 @@ def forward_kernel(
 
 
 @triton.jit
+def _one_channel(
+    g,
+    image,
+    grad_image,
+    corners,
+    weights,
+    valid,
+    sums,
+    NEEDS_IMAGE: tl.constexpr,
+    NEEDS_FIELDS: tl.constexpr,
+):
+    """Per corner: sum the output gradient ``g`` times the pixel; add to the image's gradient."""
+    top_left, top_right, bottom_left, bottom_right = corners
+    if NEEDS_FIELDS:
+        a, b, c, d = sums
+        a += g * tl.load(image + top_left).to(tl.float32)
+        b += g * tl.load(image + top_right).to(tl.float32)
+        c += g * tl.load(image + bottom_left).to(tl.float32)
+        d += g * tl.load(image + bottom_right).to(tl.float32)
+        sums = (a, b, c, d)
+    if NEEDS_IMAGE:
+        above, below, before, after = weights
+        up, low = g * above, g * below
+        tl.atomic_add(grad_image + top_left, up * before, mask=valid, sem="relaxed")
+        tl.atomic_add(grad_image + top_right, up * after, mask=valid, sem="relaxed")
+        tl.atomic_add(grad_image + bottom_left, low * before, mask=valid, sem="relaxed")
+        tl.atomic_add(grad_image + bottom_right, low * after, mask=valid, sem="relaxed")
+    return sums
+
+
+@triton.jit
 def backward_kernel(
     grad_output,
     image,
@@ -172,7 +204,8 @@ def backward_kernel(
     grad_offset_y += sample * SIZE * SIZE * pixels
     mask += sample * SIZE * SIZE * pixels
     grad_mask += sample * SIZE * SIZE * pixels
-    grads = _planes(grad_output, pixel, pixels, valid, 0, CHANNELS)
+    KEPT: tl.constexpr = CHANNELS if CHANNELS <= UNROLLED else 0
+    grads = _planes(grad_output, pixel, pixels, valid, 0, KEPT)
     across = _planes(horizontal, pixel, pixels, valid, 0, SIZE)
     sums_across = (tl.zeros([BLOCK], tl.float32),) * SIZE
     for row in range(SIZE):
@@ -191,25 +224,25 @@ def backward_kernel(
             h = across[column].to(tl.float32)
             kernel = down * h
             weight = kernel * gate
-            a = tl.zeros([BLOCK], tl.float32)  # per corner: output gradient times pixel, summed
-            b = tl.zeros([BLOCK], tl.float32)
-            c = tl.zeros([BLOCK], tl.float32)
-            d = tl.zeros([BLOCK], tl.float32)
-            for channel in tl.static_range(CHANNELS):
-                g = grads[channel].to(tl.float32)
-                if NEEDS_FIELDS:
-                    plane = image + channel * in_pixels
-                    a += g * tl.load(plane + top_left).to(tl.float32)
-                    b += g * tl.load(plane + top_right).to(tl.float32)
-                    c += g * tl.load(plane + bottom_left).to(tl.float32)
-                    d += g * tl.load(plane + bottom_right).to(tl.float32)
-                if NEEDS_IMAGE:
-                    plane = grad_image + channel * in_pixels
-                    up, low = g * weight * above, g * weight * below
-                    tl.atomic_add(plane + top_left, up * before, mask=valid, sem="relaxed")
-                    tl.atomic_add(plane + top_right, up * after, mask=valid, sem="relaxed")
-                    tl.atomic_add(plane + bottom_left, low * before, mask=valid, sem="relaxed")
-                    tl.atomic_add(plane + bottom_right, low * after, mask=valid, sem="relaxed")
+            corners = (top_left, top_right, bottom_left, bottom_right)
+            weights = (weight * above, weight * below, before, after)
+            sums = (tl.zeros([BLOCK], tl.float32),) * 4
+            if CHANNELS <= UNROLLED:
+                for channel in tl.static_range(CHANNELS):
+                    g, plane = grads[channel].to(tl.float32), channel * in_pixels
+                    sums = _one_channel(
+                        *(g, image + plane, grad_image + plane, corners, weights, valid, sums),
+                        *(NEEDS_IMAGE, NEEDS_FIELDS),
+                    )
+            else:
+                for channel in range(CHANNELS):
+                    g = tl.load(grad_output + channel * pixels + pixel, mask=valid).to(tl.float32)
+                    plane = channel * in_pixels
+                    sums = _one_channel(
+                        *(g, image + plane, grad_image + plane, corners, weights, valid, sums),
+                        *(NEEDS_IMAGE, NEEDS_FIELDS),
+                    )
+            a, b, c, d = sums
             upper, lower = a * before + b * after, c * before + d * after
             sample_grad = above * upper + below * lower
             if NEEDS_FIELDS:
@@ -228,36 +261,27 @@ def backward_kernel(
             tl.store(grad_horizontal + column * pixels + pixel, sums_across[column], mask=valid)
 
 
-def launch_forward(image: torch.Tensor, fields: Tensors, output: torch.Tensor, key: Key) -> None:
-    """Fill ``output``; all tensors contiguous and on one device, ``key`` naming their types."""
-    samples, channels, in_height, in_width = image.shape
-    size, height, width = fields[0].shape[1:]
-    at_once = _channels_at_once(channels)
+def forward_launch(image: Shape, vertical: Shape, device: int) -> Launch:
+    """The launch that fills an output; all tensors contiguous."""
+    samples, channels, in_height, in_width = image
+    size, height, width = vertical[1:]
+    at_once = max(each for each in range(1, CHANNELS_AT_ONCE + 1) if channels % each == 0)
     numbers = (channels, in_height, in_width, height, width, size, at_once, FORWARD_BLOCK)
     grid = (-(-height * width // FORWARD_BLOCK), samples, channels // at_once)
-    key = (key, numbers)
-    launch(forward_kernel, grid, FORWARD_WARPS, key, (image, *fields, output), *numbers)
+    return Launch(forward_kernel, grid, FORWARD_WARPS, device, numbers)
 
 
-@cache
-def _channels_at_once(channels: int) -> int:
-    return max(each for each in range(1, CHANNELS_AT_ONCE + 1) if channels % each == 0)
-
-
-def launch_backward(
-    grad_output: torch.Tensor,
-    inputs: Tensors,
-    grads: tuple[torch.Tensor | None, ...],
-    key: Key,
-) -> None:
-    """Fill the gradients that are not None: the image's (float32, zeroed before), all fields'."""
-    image = inputs[0]
-    samples, channels, in_height, in_width = image.shape
-    size, height, width = inputs[1].shape[1:]
-    needs = (grads[0] is not None, grads[1] is not None)
-    buffers = [image if grad is None else grad for grad in grads]  # unread where not needed
+@lru_cache(maxsize=SIGNATURES)
+def backward_launch(
+    image: Shape,
+    vertical: Shape,
+    device: int,
+    needs: tuple[bool, bool],
+    types: Types,  # noqa: ARG001 (tells signatures apart)
+) -> Launch:
+    """The launch that fills the gradients of the image (float32, zeroed before) and the fields."""
+    samples, channels, in_height, in_width = image
+    size, height, width = vertical[1:]
     numbers = (in_height, in_width, height, width, size, channels, *needs, BACKWARD_BLOCK)
     grid = (-(-height * width // BACKWARD_BLOCK), samples, 1)
-    key = (key, grad_output.dtype, numbers)
-    tensors = (grad_output, *inputs, *buffers)
-    launch(backward_kernel, grid, BACKWARD_WARPS, key, tensors, *numbers)
+    return Launch(backward_kernel, grid, BACKWARD_WARPS, device, numbers)

@@ -110,17 +110,27 @@ def _norms(model: nn.Module) -> Iterator[nn.GroupNorm]:
 
 
 def _agrees(norm: nn.GroupNorm) -> bool:
-    """Whether a subclass of GroupNorm computes what GroupNorm does; found by trying."""
-    weight = norm.weight
-    if weight is None or weight.is_meta:
+    """Whether a subclass of GroupNorm computes what GroupNorm does; found by trying.
+
+    A picture and a clip are tried: some subclasses treat the frames of a clip one by one.
+    """
+    if norm.weight is None or norm.weight.is_meta:
         return False
-    x = probe((1, norm.num_channels, 4, 4), weight)
+    answers = [_agrees_on(norm, shape) for shape in ((4, 4), (3, 4, 4))]
+    return True in answers and False not in answers
+
+
+def _agrees_on(norm: nn.GroupNorm, shape: tuple[int, ...]) -> bool | None:
+    """Whether both agree on one input; None where the subclass does not take it."""
+    x = probe((2, norm.num_channels, *shape), norm.weight)
     with torch.no_grad():
         expected = nn.GroupNorm.forward(norm, x)
         try:
             found = norm.forward(x)
         except (RuntimeError, TypeError, ValueError):
-            return False
+            return None
+    if found.shape != expected.shape:
+        return False
     return torch.allclose(found, expected, rtol=PROBE_TOLERANCE, atol=PROBE_TOLERANCE)
 
 

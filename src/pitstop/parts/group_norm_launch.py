@@ -2,14 +2,18 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import torch
 
+from pitstop.parts import group_norm_backward_kernels as backward_kernels
 from pitstop.parts import group_norm_kernels as kernels
-from pitstop.parts.launch import launch
+from pitstop.parts.launch import SIGNATURES, Launch, index_of
 
 Maybe = torch.Tensor | None
+Type = torch.dtype | None
+Strides = tuple[int, ...]
 
 
 class Tiling(NamedTuple):
@@ -48,9 +52,23 @@ class Grid:
         return self.programs[0]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Passes:
+    """The three launches of a signature: sums over chunks, their merge per group, the result."""
+
+    copied: bool  # whether x has to be laid out anew first
+    partials: tuple[int, int, int, int]
+    sums: Launch
+    merge: Launch
+    apply: Launch
+
+
 def strides_of(x: torch.Tensor) -> tuple[int, int, int] | None:
     """Strides of sample, position and channel; None where positions have no single stride."""
-    shape, stride = x.shape, x.stride()
+    return _strides(x.shape, x.stride())
+
+
+def _strides(shape: torch.Size, stride: Strides) -> tuple[int, int, int] | None:
     position, expected = shape[1], None  # a single position: any stride will do
     for size, step in zip(reversed(shape[2:]), reversed(stride[2:]), strict=True):
         if size == 1:
@@ -66,34 +84,42 @@ def strides_of(x: torch.Tensor) -> tuple[int, int, int] | None:
     return stride[0] if shape[0] > 1 else 0, position, channel
 
 
-def power_of_two(number: int) -> int:
+def _is_dense(shape: torch.Size, stride: Strides) -> bool:
+    """Whether the elements fill their memory without gaps, in whatever order of dimensions."""
+    expected = 1
+    for step, size in sorted(zip(stride, shape, strict=True)):
+        if size > 1:
+            if step != expected:
+                return False
+            expected *= size
+    return True
+
+
+def _power_of_two(number: int) -> int:
     """The next power of two, which Triton's tiles must be."""
     return 1 << max(number - 1, 0).bit_length()
 
 
-@lru_cache(maxsize=64)
 def _processors(device: torch.device) -> int:
     if device.type != "cuda":
         return 1  # Triton's interpreter
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=SIGNATURES)
 def plan(
     shape: tuple[int, ...], strides: tuple[int, int, int], groups: int, device: torch.device
 ) -> Grid:
     """Cut a tensor so that all multiprocessors have work and the parts stay few."""
     samples, channels = shape[:2]
-    length = 1
-    for size in shape[2:]:
-        length *= size
+    length = prod(shape[2:])
     rows = strides[2] == 1 and strides[1] != 1
     tiling = ROWS if rows else PLANES
-    block_c = min(power_of_two(channels), ROW) if rows else 1
-    block_s = min(max(tiling.tile // block_c, 1), power_of_two(length))
+    block_c = min(_power_of_two(channels), ROW) if rows else 1
+    block_s = min(max(tiling.tile // block_c, 1), _power_of_two(length))
     columns = samples * -(-channels // block_c)
     wanted = max(1, tiling.programs * _processors(device) // columns)
-    wanted = min(wanted, max(1, MERGE_LIMIT // power_of_two(channels // groups)))
+    wanted = min(wanted, max(1, MERGE_LIMIT // _power_of_two(channels // groups)))
     chunk = -(-length // wanted)
     chunk = -(-chunk // block_s) * block_s
     programs = (-(-length // chunk), -(-channels // block_c), samples)
@@ -101,92 +127,155 @@ def plan(
     return Grid(samples, channels, length, strides, *tiles, programs, tiling.warps)
 
 
-def _type(tensor: Maybe) -> torch.dtype | None:
+def _walk(
+    shape: torch.Size, stride: Strides, groups: int, device: torch.device
+) -> tuple[Grid, bool]:
+    """How a tensor is cut, and whether it must be made contiguous for that."""
+    strides = _strides(shape, stride)
+    if strides is not None and _is_dense(shape, stride):
+        return plan(shape, strides, groups, device), False
+    length = prod(shape[2:])
+    return plan(shape, (shape[1] * length, 1, length), groups, device), True
+
+
+def _merge(grid: Grid, groups: int) -> tuple[int, int, int]:
+    """Channels of a group, and the tile that holds all its partial results."""
+    width = grid.channels // groups
+    return width, _power_of_two(width), _power_of_two(grid.parts)
+
+
+def _type(tensor: Maybe) -> Type:
     return None if tensor is None else tensor.dtype
+
+
+def _laid_out_like(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """``other`` with the strides of ``x``, which the kernels address both by."""
+    if other.stride() == x.stride():
+        return other
+    return torch.empty_like(x, dtype=other.dtype).copy_(other)
 
 
 def forward(
     x: torch.Tensor,
-    grid: Grid,
+    weight: Maybe,
+    bias: Maybe,
+    residual: Maybe,
+    channel_bias: Maybe,
     groups: int,
-    affine: tuple[Maybe, Maybe],
-    extra: tuple[Maybe, Maybe],
-    options: tuple[float, bool],
+    eps: float,
+    silu: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the result in the layout of ``x``, and the statistics (2, N, C)."""
-    weight, bias = affine
-    residual, channel_bias = extra
-    eps, silu = options
+    """The result in the layout of ``x``, and the statistics (2, N, C)."""
+    shape, device = x.shape, x.device
+    statistics = torch.empty((2, *shape[:2]), dtype=torch.float32, device=device)
+    if x.numel() == 0:
+        return torch.empty_like(x), statistics
+    per_sample = weight is not None and weight.dim() > 1
+    types = (x.dtype, _type(residual), _type(weight), _type(bias), _type(channel_bias))
+    passes = _forward_passes(shape, x.stride(), device, groups, eps, silu, per_sample, types)
+    if passes.copied:
+        x = x.contiguous()
+    if residual is not None:
+        residual = _laid_out_like(x, residual)
     y = torch.empty_like(x)
-    samples, channels, parts = grid.samples, grid.channels, grid.parts
-    partials = torch.empty((2, samples, parts, channels), dtype=torch.float32, device=x.device)
-    statistics = torch.empty((2, samples, channels), dtype=torch.float32, device=x.device)
-    sizes = (channels, grid.length, grid.chunk)
-    tile = (grid.block_s, grid.block_c, STAGES)
-    key = (grid, x.dtype)
-    launch(
-        *(kernels.statistics_kernel, grid.programs, grid.warps, key, (x, partials)),
-        *(*sizes, *grid.strides, *tile),
-    )
-    merged = (channel_bias is not None, *_merge(channels // groups, parts))
-    launch(
-        *(kernels.finish_statistics_kernel, (groups, samples, 1), MERGE_WARPS),
-        *((grid, groups, eps, _type(channel_bias)), (partials, channel_bias, statistics)),
-        *(parts, grid.length, grid.chunk, eps, *merged),
-    )
-    stride = channels if weight is not None and weight.dim() > 1 else 0
-    given = (silu, residual is not None, weight is not None, bias is not None)
-    launch(
-        *(kernels.apply_kernel, grid.programs, grid.warps),
-        (*key, *given, stride, _type(residual), _type(weight), _type(bias)),
-        (x, residual, weight, bias, statistics, y),
-        *(*sizes, stride, *grid.strides, *given, *tile),
-    )
+    partials = torch.empty(passes.partials, dtype=torch.float32, device=device)
+    passes.sums(x, partials)
+    passes.merge(partials, channel_bias, statistics)
+    passes.apply(x, residual, weight, bias, statistics, y)
     return y, statistics
 
 
-def _merge(width: int, parts: int) -> tuple[int, int, int]:
-    """Channels of a group, and the tile that holds all its partial results."""
-    return width, power_of_two(width), power_of_two(parts)
+@lru_cache(maxsize=SIGNATURES)
+def _forward_passes(
+    shape: torch.Size,
+    stride: Strides,
+    device: torch.device,
+    groups: int,
+    eps: float,
+    silu: bool,
+    per_sample: bool,
+    types: tuple[Type, ...],
+) -> Passes:
+    grid, copied = _walk(shape, stride, groups, device)
+    index = index_of(device)
+    sizes = (grid.channels, grid.length, grid.chunk)
+    tile = (grid.block_s, grid.block_c, STAGES)
+    *given, channel_biased = [each is not None for each in types[1:]]
+    merged = (grid.parts, *sizes[1:], eps, channel_biased, *_merge(grid, groups))
+    affine_stride = grid.channels if per_sample else 0
+    applied = (*sizes, affine_stride, *grid.strides, silu, *given, *tile)
+    chunks = (grid.programs, grid.warps, index)
+    group_by_group = ((groups, grid.samples, 1), MERGE_WARPS, index)
+    return Passes(
+        copied,
+        (2, grid.samples, grid.parts, grid.channels),
+        Launch(kernels.statistics_kernel, *chunks, (*sizes, *grid.strides, *tile)),
+        Launch(kernels.finish_statistics_kernel, *group_by_group, merged),
+        Launch(kernels.apply_kernel, *chunks, applied),
+    )
 
 
 def backward(
     grad: torch.Tensor,
     x: torch.Tensor,
-    grid: Grid,
-    groups: int,
-    affine: tuple[Maybe, Maybe],
+    weight: Maybe,
+    bias: Maybe,
     statistics: torch.Tensor,
+    groups: int,
     silu: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients of ``x``, and per sample of weight and bias (N, C)."""
-    weight, bias = affine
-    grad_x = torch.empty_like(x)
-    samples, channels, parts = grid.samples, grid.channels, grid.parts
-    partials = torch.empty((2, samples, parts, channels), dtype=torch.float32, device=x.device)
-    means = torch.empty((2, samples, channels), dtype=torch.float32, device=x.device)
-    final = samples == 1 and weight is not None  # nothing is left to add up
-    sums_type = _type(weight) if final else torch.float32
-    grad_weight = torch.empty((samples, channels), dtype=sums_type, device=x.device)
-    grad_bias = torch.empty((samples, channels), dtype=sums_type, device=x.device)
-    stride = channels if weight is not None and weight.dim() > 1 else 0
-    given = (silu, weight is not None, bias is not None)
-    sizes = (channels, grid.length, grid.chunk, stride, *grid.strides)
-    numbers = (*sizes, *given, grid.block_s, grid.block_c, STAGES)
-    key = (grid, x.dtype, grad.dtype, stride, *given, _type(weight), _type(bias))
-    launch(
-        *(kernels.backward_sums_kernel, grid.programs, grid.warps, key),
-        (x, grad, weight, bias, statistics, partials),
-        *numbers,
+    """Gradients of ``x``, weight and bias; the last two as (N, C) or (C,), like the affine."""
+    shape, device = x.shape, x.device
+    per_sample = weight is not None and weight.dim() > 1
+    one = shape[0] == 1  # nothing is left to add up after the kernels
+    sums_shape = shape[1:2] if one and not per_sample else shape[:2]
+    sums_type = weight.dtype if one and weight is not None else torch.float32
+    grad_weight = torch.empty(sums_shape, dtype=sums_type, device=device)
+    grad_bias = torch.empty(sums_shape, dtype=sums_type, device=device)
+    if x.numel() == 0:
+        grad_x = torch.empty_like(x)
+        grad_weight.zero_()
+        grad_bias.zero_()
+    else:
+        types = (x.dtype, grad.dtype, _type(weight), _type(bias))
+        passes = _backward_passes(shape, x.stride(), device, groups, silu, per_sample, types)
+        if passes.copied:
+            x = x.contiguous()
+        grad = _laid_out_like(x, grad)
+        grad_x = torch.empty_like(x)
+        partials = torch.empty(passes.partials, dtype=torch.float32, device=device)
+        means = torch.empty_like(statistics)
+        passes.sums(x, grad, weight, bias, statistics, partials)
+        passes.merge(partials, weight, grad_weight, grad_bias, means)
+        passes.apply(x, grad, weight, bias, statistics, means, grad_x)
+    if one or per_sample:
+        return grad_x, grad_weight, grad_bias
+    return grad_x, grad_weight.sum(0), grad_bias.sum(0)
+
+
+@lru_cache(maxsize=SIGNATURES)
+def _backward_passes(
+    shape: torch.Size,
+    stride: Strides,
+    device: torch.device,
+    groups: int,
+    silu: bool,
+    per_sample: bool,
+    types: tuple[Type, ...],
+) -> Passes:
+    grid, copied = _walk(shape, stride, groups, device)
+    index = index_of(device)
+    affine_stride = grid.channels if per_sample else 0
+    given = [each is not None for each in types[2:]]
+    sizes = (grid.channels, grid.length, grid.chunk, affine_stride, *grid.strides)
+    numbers = (*sizes, silu, *given, grid.block_s, grid.block_c, STAGES)
+    merged = (affine_stride, grid.parts, grid.length, given[0], *_merge(grid, groups))
+    chunks = (grid.programs, grid.warps, index)
+    group_by_group = ((groups, grid.samples, 1), MERGE_WARPS, index)
+    return Passes(
+        copied,
+        (2, grid.samples, grid.parts, grid.channels),
+        Launch(backward_kernels.backward_sums_kernel, *chunks, numbers),
+        Launch(backward_kernels.finish_backward_kernel, *group_by_group, merged),
+        Launch(backward_kernels.backward_apply_kernel, *chunks, numbers),
     )
-    launch(
-        *(kernels.finish_backward_kernel, (groups, samples, 1), MERGE_WARPS, (*key, groups)),
-        (partials, weight, grad_weight, grad_bias, means),
-        *(stride, parts, grid.length, weight is not None, *_merge(channels // groups, parts)),
-    )
-    launch(
-        *(kernels.backward_apply_kernel, grid.programs, grid.warps, key),
-        (x, grad, weight, bias, statistics, means, grad_x),
-        *numbers,
-    )
-    return grad_x, grad_weight, grad_bias

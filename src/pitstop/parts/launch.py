@@ -1,12 +1,16 @@
 """Launching Triton kernels with little CPU time.
 
 Triton looks at every argument of every call to pick the compiled variant, asks the driver about
-every tensor and calls its launch hooks: 18 microseconds for a kernel of 15 arguments. A key that
-the caller vouches for goes straight to the compiled kernel, with bare addresses and without hooks.
+every tensor and calls its launch hooks: 18 microseconds for a kernel of 15 arguments. A ``Launch``
+is made once per signature (shapes, strides, types, device) and goes straight to the compiled
+kernel, with bare addresses and without hooks.
 """
 
-from functools import lru_cache
+import importlib
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
 from importlib.util import find_spec
+from operator import or_
 from typing import Any
 
 import torch
@@ -14,13 +18,42 @@ import torch
 HAS_TRITON = find_spec("triton") is not None
 KERNEL_TYPES = frozenset((torch.float32, torch.bfloat16, torch.float16))
 ALIGNMENT = 16  # bytes; other addresses take other variants, and the slow way to them
-VARIANTS = 4096  # far more than one process meets; the bound only stops a leak
+SIGNATURES = 4096  # kept per kernel: far more than one process meets; it only stops a leak
+TAKES_CONSTANTS = (3, 3)  # from this Triton on, a compiled kernel is handed its constants too
 
 
-@lru_cache(maxsize=VARIANTS)
-def _variant(_kernel: Any, _device: int, _key: Any) -> list[Any]:
-    """Where the compiled kernel of these traits is kept once there is one."""
-    return []
+@dataclass(frozen=True, slots=True, eq=False)
+class Launch:
+    """One kernel with its grid and numbers: all of a launch but the tensors.
+
+    The tensors of every call must have the same types and be on ``device`` (an index; -1 for
+    Triton's interpreter): whoever keeps a ``Launch`` keeps one per signature.
+    """
+
+    kernel: Any
+    grid: tuple[int, int, int]
+    warps: int
+    device: int
+    numbers: tuple[Any, ...]
+    compiled: list[Any] = field(default_factory=list)  # what runs it, filled by the first call
+
+    def __call__(self, *tensors: torch.Tensor | None) -> None:
+        """Run on torch's current stream of the device."""
+        if self.device >= 0 and self.device != torch._C._cuda_getDevice():
+            with torch.cuda.device(self.device):
+                self(*tensors)
+            return
+        addresses = [0 if each is None else each.data_ptr() for each in tensors]
+        aligned = not reduce(or_, addresses) % ALIGNMENT
+        if aligned and self.compiled:
+            run, function, metadata = self.compiled
+            stream = torch._C._cuda_getCurrentRawStream(self.device)
+            hooks = (None, None, None)
+            run(*self.grid, stream, function, metadata, *hooks, *addresses, *self.numbers)
+            return
+        made = self.kernel[self.grid](*tensors, *self.numbers, num_warps=self.warps)
+        if aligned and made is not None and _takes_constants():  # the interpreter makes nothing
+            self.compiled.extend((made.run, made.function, made.packed_metadata))
 
 
 def launch(
@@ -31,28 +64,31 @@ def launch(
     tensors: tuple[torch.Tensor | None, ...],
     *numbers: Any,
 ) -> None:
-    """Run ``kernel`` on the device of its first tensor, on torch's current stream.
+    """Run ``kernel`` on the device of its first tensor, for callers that keep no ``Launch``.
 
-    ``key`` must tell apart all calls that differ in a tensor's type, in ``warps`` or in a number.
+    ``key`` must tell apart all calls that differ in a tensor's type.
     """
     device = tensors[0].get_device()  # type: ignore[union-attr]
-    if device >= 0 and device != torch.cuda.current_device():
-        with torch.cuda.device(device):
-            launch(kernel, grid, warps, key, tensors, *numbers)
-        return
-    addresses = [0 if each is None else each.data_ptr() for each in tensors]
-    bits = 0
-    for address in addresses:
-        bits |= address
-    if bits % ALIGNMENT:
-        kernel[grid](*tensors, *numbers, num_warps=warps)
-        return
-    variant = _variant(kernel, device, key)
-    if variant:
-        run, function, metadata = variant
-        stream = torch._C._cuda_getCurrentRawStream(device)
-        run(*grid, stream, function, metadata, None, None, None, *addresses, *numbers)
-        return
-    compiled = kernel[grid](*tensors, *numbers, num_warps=warps)
-    if compiled is not None:  # the interpreter compiles nothing
-        variant += (compiled.run, compiled.function, compiled.packed_metadata)
+    _kept(kernel, grid, warps, device, numbers, key)(*tensors)
+
+
+@lru_cache(maxsize=SIGNATURES)
+def _kept(
+    kernel: Any,
+    grid: tuple[int, int, int],
+    warps: int,
+    device: int,
+    numbers: tuple[Any, ...],
+    _key: Any,
+) -> Launch:
+    return Launch(kernel, grid, warps, device, numbers)
+
+
+def index_of(device: torch.device) -> int:
+    """What ``Launch`` calls the device of a tensor."""
+    return -1 if device.index is None else device.index
+
+
+def _takes_constants() -> bool:
+    major, minor, *_ = importlib.import_module("triton").__version__.split(".")
+    return (int(major), int(minor)) >= TAKES_CONSTANTS

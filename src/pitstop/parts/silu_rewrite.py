@@ -49,7 +49,7 @@ def _parse(forward: FunctionType) -> ast.Module | None:
         return None
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(forward)))
-    except (OSError, SyntaxError):
+    except (OSError, SyntaxError, TypeError):
         return None
     function = tree.body[0]
     if not isinstance(function, ast.FunctionDef) or function.decorator_list:

@@ -13,10 +13,9 @@ import torch
 from torch import nn
 
 from pitstop.parts.fuse_group_norm import PROBE_TOLERANCE, FusedGroupNorm, is_plain, probe
-from pitstop.parts.vae_functions import add_biases, attend, fold_upsample
+from pitstop.parts.vae_functions import FLASH_HEAD, add_biases, attend, fold_upsample
 
 PROBE_SIDE = 8  # pixels; the probe only has to tell one function from another
-WIDE_HEAD = 256  # PyTorch's flash attention ends here
 Forward = Callable[..., torch.Tensor]
 
 
@@ -145,12 +144,10 @@ def upsample_block(block: nn.Module) -> bool:
 
 
 def attention_block(block: nn.Module) -> bool:
-    """Whether ``block`` is latent-diffusion's attention with a head wider than flash allows."""
+    """Whether ``block`` is latent-diffusion's attention: one head, written as two products."""
     parts: list[Any] = [getattr(block, name, None) for name in ("q", "k", "v", "proj_out")]
-    return (
-        isinstance(getattr(block, "norm", None), FusedGroupNorm)
-        and all(_is_convolution(each) and each.kernel_size == (1, 1) for each in parts)
-        and parts[0].out_channels > WIDE_HEAD
+    return isinstance(getattr(block, "norm", None), FusedGroupNorm) and all(
+        _is_convolution(each) and each.kernel_size == (1, 1) for each in parts
     )
 
 
@@ -161,7 +158,7 @@ def wide_head(block: nn.Module) -> bool:
         hasattr(block, "set_processor")
         and isinstance(query, nn.Linear)
         and getattr(block, "heads", 0) == 1
-        and query.out_features > WIDE_HEAD
+        and query.out_features > FLASH_HEAD
         and isinstance(getattr(block, "group_norm", None), FusedGroupNorm)
         and all(getattr(block, each, None) is None for each in ("spatial_norm", "norm_q", "norm_k"))
         and type(getattr(block, "processor", None)).__name__

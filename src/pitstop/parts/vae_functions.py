@@ -13,6 +13,7 @@ Maybe = torch.Tensor | None
 SCORE_ROWS = 4096  # rows of attention scores at a time: 268 MB at 16,384 tokens, and full products
 SOFTMAX_BLOCK, SOFTMAX_WARPS = 4096, 8
 HALF_TYPES = (torch.bfloat16, torch.float16)
+FLASH_HEAD = 256  # the widest head of PyTorch's flash attention
 
 
 def add_biases(
@@ -75,14 +76,15 @@ def fold_upsample(weight: torch.Tensor) -> torch.Tensor:
 
 
 def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """Attention of one wide head, (B, T, D) each, a block of query rows at a time.
+    """Attention of one head, (B, T, D) each; a wide one takes a block of query rows at a time.
 
     PyTorch's flash kernels end at D = 256; beyond, its fallback takes 3.7 ms at 16,384 tokens of
     512 on an H200 where two matrix products with fp32 scores and a softmax take half of that.
     """
     tensors = (query, key, value)
     recorded = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    if recorded or not query.is_cuda or query.dtype not in HALF_TYPES or not HAS_TRITON:
+    by_kernel = HAS_TRITON and query.is_cuda and query.dtype in HALF_TYPES
+    if recorded or not by_kernel or query.shape[2] <= FLASH_HEAD:
         return F.scaled_dot_product_attention(query[:, None], key[:, None], value[:, None])[:, 0]
     answer: torch.Tensor = _attend(query, key, value)
     return answer

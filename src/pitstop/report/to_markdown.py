@@ -3,7 +3,18 @@
 from collections.abc import Iterator, Sequence
 
 from pitstop.core.report import Report
-from pitstop.report.wording import closing, headline, place, remarks, stake, trial_numbers
+from pitstop.core.units import milliseconds, percent
+from pitstop.report.waterfall import bars, dearest
+from pitstop.report.wording import (
+    COMPARED,
+    closing,
+    comparison_row,
+    headline,
+    place,
+    remarks,
+    stake,
+    trial_numbers,
+)
 
 SUFFIX = ".md"
 
@@ -21,8 +32,15 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _checks(report)
     for table in report.tables:
         yield from _table((table.title, *table.columns), table.rows)
+    if report.ledger:
+        rows = [
+            (bar.label, milliseconds(bar.ms), percent(bar.share), dearest(bar))
+            for bar in bars(report.ledger)
+        ]
+        yield from _table(("where the step goes", "time", "share", "most of it"), rows)
     yield from _findings(report)
     yield from _trials(report)
+    yield from _table(COMPARED, [comparison_row(each) for each in report.comparisons])
     if remarks(report):
         yield from ("", *(f"- {_inline(line)}" for line in remarks(report)))
     if closing(report):

@@ -7,9 +7,19 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from pitstop.core.finding import Finding
-from pitstop.core.report import Check, Report, Table
-from pitstop.core.trial import Trial
-from pitstop.report.wording import closing, headline, place, remarks, stake, trial_numbers
+from pitstop.core.report import Report, Table
+from pitstop.core.units import milliseconds, percent
+from pitstop.report.waterfall import bars, dearest, drawn, is_idle
+from pitstop.report.wording import (
+    COMPARED,
+    closing,
+    comparison_row,
+    headline,
+    place,
+    remarks,
+    stake,
+    trial_numbers,
+)
 
 SUFFIX = ".txt"
 STYLES = {
@@ -23,8 +33,12 @@ STYLES = {
     "kept": "green",
     "drifted": "red",
     "failed": "red",
+    "better": "green",
+    "worse": "red",
+    "inconclusive": "yellow",
 }
 PLAIN_WIDTH = 100  # where there is no terminal to ask
+EXCERPTS = 3  # findings shown with their source; the page has them all
 
 
 def render(report: Report, color: bool = False, width: int | None = None) -> str:
@@ -48,25 +62,9 @@ def render(report: Report, color: bool = False, width: int | None = None) -> str
 
 def _parts(report: Report) -> Iterator[RenderableType]:
     yield _headline(report)
-    if report.checks:
-        yield ""
-        yield from (_check(check, report.checks) for check in report.checks)
-    for table in report.tables:
-        yield ""
-        yield _table(table)
-    listed = [finding for finding in report.findings if finding.span]
-    if listed:
-        yield ""
-        yield from (_finding(finding) for finding in listed)
-    if report.trials:
-        yield ""
-        yield _trials(report.trials)
-    if remarks(report):
-        yield ""
-        yield from (Text(line, style="dim") for line in remarks(report))
-    if closing(report):
-        yield ""
-        yield Text(closing(report), style="bold")
+    for section in (_checks, _ledger, _tables, _findings, _trials, _comparisons, _remarks):
+        parts = list(section(report))
+        yield from ("", *parts) if parts else ()
 
 
 def _headline(report: Report) -> RenderableType:
@@ -78,16 +76,41 @@ def _headline(report: Report) -> RenderableType:
     return grid
 
 
-def _check(check: Check, checks: tuple[Check, ...]) -> Text:
-    """One line: ``[FAIL] item  value (code) - cure``."""
-    width = max(len(each.item) for each in checks)
-    mark = (f"{'[' + check.status + ']':<6} ", STYLES[check.status])
-    line = Text.assemble(mark, f"{check.item:<{width}}  ", check.value)
-    if check.code:
-        line.append(f" ({check.code})", style="dim")
-    if check.cure:
-        line.append(" - ", style="dim").append(check.cure, style="bold")
-    return line
+def _checks(report: Report) -> Iterator[Text]:
+    """One line each: ``[FAIL] item  value (code) - cure``."""
+    width = max((len(each.item) for each in report.checks), default=0)
+    for check in report.checks:
+        mark = (f"{'[' + check.status + ']':<6} ", STYLES[check.status])
+        line = Text.assemble(mark, f"{check.item:<{width}}  ", check.value)
+        if check.code:
+            line.append(f" ({check.code})", style="dim")
+        if check.cure:
+            line.append(" - ", style="dim").append(check.cure, style="bold")
+        yield line
+
+
+def _ledger(report: Report) -> Iterator[RenderableType]:
+    """From the floor up to the step: each cause, its time and share, a bar, its dearest line."""
+    ledger = report.ledger
+    if ledger is None:
+        return
+    drawn_table = rich_table.Table(box=None, padding=(0, 2, 0, 0))
+    for title in ("where the step goes", "ms", "share", "", "most of it"):
+        number = title in {"ms", "share"}
+        drawn_table.add_column(title, justify="right" if number else "left", no_wrap=True)
+    for bar in bars(ledger):
+        style = "green" if bar.cause == "floor" else "yellow" if is_idle(bar.cause) else "cyan"
+        ms, share = milliseconds(bar.ms), percent(bar.share)
+        drawn_table.add_row(bar.label, ms, share, Text(drawn(bar), style), dearest(bar))
+    total = Text(milliseconds(ledger.step_ms), "bold")
+    drawn_table.add_row(Text("step", "bold"), total, "100 %", "", "")
+    yield drawn_table
+
+
+def _tables(report: Report) -> Iterator[RenderableType]:
+    for index, table in enumerate(report.tables):
+        yield from ("",) if index else ()
+        yield _table(table)
 
 
 def _table(table: Table) -> RenderableType:
@@ -98,6 +121,13 @@ def _table(table: Table) -> RenderableType:
     for row in table.rows:
         drawn.add_row(*(Text(cell) for cell in row))
     return drawn
+
+
+def _findings(report: Report) -> Iterator[Text]:
+    for index, finding in enumerate(each for each in report.findings if each.span):
+        yield _finding(finding)
+        if index < EXCERPTS:
+            yield from (Text(f"    {line}", style="dim") for line in finding.excerpt)
 
 
 def _finding(finding: Finding) -> Text:
@@ -113,14 +143,40 @@ def _finding(finding: Finding) -> Text:
     return line
 
 
-def _trials(trials: tuple[Trial, ...]) -> RenderableType:
+def _trials(report: Report) -> Iterator[RenderableType]:
+    if not report.trials:
+        return
     table = rich_table.Table(box=None, padding=(0, 2, 0, 0))
     for title in ("change", "verdict"):
         table.add_column(title)
     for title in ("before", "after", "gain"):
         table.add_column(title, justify="right")
     table.add_column("note", overflow="fold")
-    for trial in trials:
+    for trial in report.trials:
         verdict = Text(trial.verdict, style=STYLES.get(trial.verdict, ""))
         table.add_row(trial.change, verdict, *trial_numbers(trial), trial.note)
-    return table
+    yield table
+
+
+def _comparisons(report: Report) -> Iterator[RenderableType]:
+    if not report.comparisons:
+        return
+    table = rich_table.Table(box=None, padding=(0, 2, 0, 0))
+    for title in COMPARED:
+        words = title in {"metric", "verdict", "why"}
+        table.add_column(
+            title, justify="left" if words else "right", no_wrap=title != "why", overflow="fold"
+        )
+    for each in report.comparisons:
+        style = STYLES.get(each.verdict, "")
+        cells = comparison_row(each)
+        table.add_row(*(Text(cell, style if cell == each.verdict else "") for cell in cells))
+    yield table
+
+
+def _remarks(report: Report) -> Iterator[RenderableType]:
+    """Notes, then what was skipped, then the last line."""
+    yield from (Text(line, style="dim") for line in remarks(report))
+    if closing(report):
+        yield from ("",) if remarks(report) else ()
+        yield Text(closing(report), style="bold")

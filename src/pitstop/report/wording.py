@@ -1,10 +1,12 @@
 """Wording: how facts are put in every format that people read."""
 
+from pitstop.core.comparison import Comparison
 from pitstop.core.finding import Finding
 from pitstop.core.report import Report, Status
 from pitstop.core.trial import Trial
-from pitstop.core.units import count, milliseconds, percent
+from pitstop.core.units import binary_bytes, change, count, milliseconds, percent
 
+COMPARED = ("metric", "verdict", "A", "B", "change", "interval", "why")
 STATUSES: tuple[Status, ...] = ("ok", "warn", "FAIL", "n/a")
 
 
@@ -47,8 +49,31 @@ def closing(report: Report) -> str:
 
 def trial_numbers(trial: Trial) -> tuple[str, str, str]:
     """Before, after and gain of a trial; ``n/a`` where it did not run."""
-    before = trial.before.median_ms
-    if trial.after is None:
-        return milliseconds(before), "n/a", "n/a"
-    after = trial.after.median_ms
-    return milliseconds(before), milliseconds(after), percent(1 - after / before)
+    before = trial.before.median_ms if trial.before else None
+    after = trial.after.median_ms if trial.after else None
+    texts = ["n/a" if each is None else milliseconds(each) for each in (before, after)]
+    gain = percent(1 - after / before) if before and after is not None else "n/a"
+    return texts[0], texts[1], gain
+
+
+def comparison_row(each: Comparison) -> tuple[str, ...]:
+    """The cells of a comparison below ``COMPARED``; ``n/a`` where nothing was measured."""
+    name = each.unit if each.unit.endswith("/s") else each.metric
+    ratio = "n/a" if each.ratio is None else change(each.ratio)
+    values = (_quantity(value, each.unit) for value in (each.before, each.after))
+    return (name, each.verdict, *values, ratio, interval(each), each.reason)
+
+
+def interval(each: Comparison) -> str:
+    """``+8.2 to +12 %``; ``n/a`` where there were too few pairs for one."""
+    if each.low is None or each.high is None:
+        return "n/a"
+    return f"{change(each.low).removesuffix(' %')} to {change(each.high)}"
+
+
+def _quantity(value: float | None, unit: str) -> str:
+    if value is None:
+        return "n/a"
+    if unit == "ms":
+        return milliseconds(value)
+    return binary_bytes(value) if unit == "bytes" else f"{value:.4g}"

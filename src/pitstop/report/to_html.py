@@ -1,0 +1,85 @@
+"""HTML: the whole report as one page that needs nothing else, not even a network."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from pitstop.core.evidence import Line
+from pitstop.core.ledger import Ledger
+from pitstop.core.report import Report
+from pitstop.core.units import binary_bytes, count, milliseconds, percent, rate
+from pitstop.report import charts, waterfall, wording
+from pitstop.report.module_tree import module_tree
+
+SUFFIX = ".html"
+FOLDER = Path(__file__).parent / "page"
+MOST_OPERATIONS = 40  # by time above the floor; what comes after is noise
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRow:
+    """One operation at one line: the time it took, and the least it could take."""
+
+    what: str
+    where: Line
+    calls: int
+    ms: float
+    floor_ms: float
+    above_ms: float
+
+
+def render(report: Report) -> str:
+    """The report as a page; every text in it is escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        milliseconds=milliseconds, percent=percent, bytes=binary_bytes, count=count, rate=rate,
+        place=wording.place, stake=wording.stake, short=_short,
+    )  # fmt: skip
+    first = report.ranks[0] if report.ranks else None
+    template = environment.get_template("report.html")
+    return template.render(
+        report=report,
+        wording=wording,
+        evidence=first,
+        bars=list(waterfall.bars(report.ledger)) if report.ledger else [],
+        is_idle=waterfall.is_idle,
+        operations=list(_operations(report.ledger)) if report.ledger else [],
+        modules=module_tree(first) if first else [],
+        points=charts.step_points(first) if first else [],
+        ceiling=charts.step_ceiling(first) if first and first.steps else 0.0,
+        curves=charts.memory_curves(first) if first else [],
+        lanes=charts.lanes(report.ranks),
+        width=charts.WIDTH,
+        height=charts.HEIGHT,
+    )
+
+
+def _operations(ledger: Ledger) -> Iterator[OperationRow]:
+    """Operations by what they take above their floor, dearest first."""
+    found: dict[tuple[str, Line], list[float]] = {}
+    for row in ledger.rows:
+        if waterfall.is_idle(row.cause) or not row.what:
+            continue
+        sums = found.setdefault((row.what, row.where), [0, 0.0, 0.0])
+        sums[0] = max(sums[0], row.calls)
+        sums[1] += row.ms
+        sums[2] += row.ms if row.cause == "floor" else 0.0
+    rows = [
+        OperationRow(what, where, int(calls), ms, floor, ms - floor)
+        for (what, where), (calls, ms, floor) in found.items()
+    ]
+    yield from sorted(rows, key=lambda row: -row.above_ms)[:MOST_OPERATIONS]
+
+
+def _short(line: Any) -> str:
+    """The last two parts of a path and the line; nothing where it is not known."""
+    return f"{'/'.join(PurePath(line.path).parts[-2:])}:{line.line}" if line.path else ""

@@ -1,0 +1,98 @@
+"""Waterfall: the ledger as steps from the hardware's floor up to the whole step."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from pitstop.core.ledger import IDLE, Cause, Ledger, Row
+
+ORDER: tuple[Cause, ...] = (
+    "floor",
+    "unmeasured",
+    "precision",
+    "above",
+    "optimizer",
+    "copy",
+    "layout",
+    "repeated",
+    "unused",
+    "launch",
+    "transfer",
+    "sync",
+    "python",
+    "idle",
+    "data",
+)
+LABELS: dict[Cause, str] = {
+    "floor": "floor of the hardware",
+    "unmeasured": "busy, floor unknown",
+    "precision": "slower precision than it has",
+    "above": "kernels above their floor",
+    "optimizer": "optimizer",
+    "copy": "copies",
+    "layout": "layout conversion",
+    "repeated": "repeated calls, batchable",
+    "unused": "work that nobody uses",
+    "launch": "idle: launching kernels",
+    "transfer": "idle: host-device transfers",
+    "sync": "idle: after a synchronisation",
+    "python": "idle: Python",
+    "idle": "idle: nothing tells why",
+    "data": "idle: waiting for data",
+}
+ON_CPU: dict[Cause, str] = {
+    "above": "operations above their floor",
+    "python": "Python outside torch",
+    "idle": "outside torch, not sampled",
+    "data": "waiting for data",
+}
+BAR = 24  # characters of the longest bar
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One cause: its time, its share, and where it begins and ends between 0 and 1."""
+
+    cause: Cause
+    label: str
+    ms: float
+    share: float
+    begin: float
+    end: float
+    dearest: Row
+
+
+def bars(ledger: Ledger) -> Iterator[Bar]:
+    """Every cause that has time, each bar beginning where the one before ended."""
+    begin = 0.0
+    for cause in ORDER:
+        rows = [row for row in ledger.rows if row.cause == cause]
+        if not rows:
+            continue
+        ms = sum(row.ms for row in rows)
+        end = begin + ledger.share(ms)
+        yield Bar(cause, label(cause, ledger), ms, ledger.share(ms), begin, end, rows[0])
+        begin = end
+
+
+def label(cause: Cause, ledger: Ledger) -> str:
+    """What people call a cause; on a CPU nothing is launched and nothing idles."""
+    return ON_CPU.get(cause, LABELS[cause]) if ledger.device == "cpu" else LABELS[cause]
+
+
+def drawn(bar: Bar) -> str:
+    """The bar in characters, floating where the waterfall has come to."""
+    begin, end = round(bar.begin * BAR), round(bar.end * BAR)
+    return " " * begin + ("█" * (end - begin) or "▏")
+
+
+def dearest(bar: Bar) -> str:
+    """The operation and line that most of a bar is made of."""
+    where = bar.dearest.where
+    line = f"{'/'.join(PurePath(where.path).parts[-2:])}:{where.line}" if where.path else ""
+    return " ".join(word for word in (bar.dearest.what, line) if word)
+
+
+def is_idle(cause: Cause) -> bool:
+    """Whether the device waits."""
+    return cause in IDLE

@@ -1,0 +1,1 @@
+"""Changes that can be tried on a script from outside, one per file."""

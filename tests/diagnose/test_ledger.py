@@ -1,0 +1,149 @@
+from dataclasses import replace
+
+import pytest
+
+from pitstop.core.evidence import (
+    Evidence,
+    Gap,
+    Kernel,
+    Line,
+    ModuleCall,
+    Operation,
+    Sampled,
+    Settings,
+    Step,
+    Zeroed,
+)
+from pitstop.core.machine import Limits
+from pitstop.diagnose.ledger import account
+
+HERE, THERE = Line("/a/model.py", 10, "forward"), Line("/a/train.py", 20, "main")
+GPU = Limits("cuda:0", copy_bytes_per_s=1e12, fp32_flops=1e12, tf32_flops=4e12, bf16_flops=1e13)
+CPU = Limits("cpu", copy_bytes_per_s=1e9, fp32_flops=1e9)
+
+
+def run(total_ms=10.0, wait_ms=0.0, dry_ms=None, **fields):
+    step = Step(total_ms, data_wait_ms=wait_ms, dry_ms=dry_ms)
+    return Evidence(step_kind="optimizer", steps=(step,) * 5, **fields)
+
+
+def operation(name="aten.mm.default", device_us=None, micros=0.0, **fields):
+    shapes = fields.pop("shapes", "float32[8,8]@cuda")
+    return Operation(name, HERE, shapes, 1, micros, device_us, **fields)
+
+
+def by_cause(ledger):
+    return {cause: pytest.approx(ledger.total(cause)) for cause in {r.cause for r in ledger.rows}}
+
+
+def test_rows_add_up_to_the_step_whatever_was_recorded():
+    busy = operation(device_us=4000.0, flops=10**9, moved_bytes=10**6)
+    gaps = (Gap("sync", 9000.0, 3, THERE), Gap("launch", 9000.0, 80))
+    for evidence in (
+        run(),
+        run(wait_ms=3.0),
+        run(wait_ms=11.0),
+        run(operations=(busy,), gaps=gaps, dry_ms=2.0),
+        run(operations=(replace(busy, device_micros=40_000.0),), dry_ms=2.0),
+        run(operations=(busy,), kernels=(Kernel("gemm", 1, 5000.0),)),
+        run(operations=(operation(micros=30_000.0),), sampled=(Sampled(THERE, 3),)),
+    ):
+        for limits in (GPU, CPU, None):
+            ledger = account(evidence, limits)
+            assert ledger.total() == pytest.approx(10.0)
+            assert all(row.ms > 0 for row in ledger.rows)
+
+
+def test_a_product_is_split_into_floor_precision_and_the_rest():
+    product = operation(device_us=4000.0, flops=10**9)
+    ledger = account(run(operations=(product,)), GPU)
+    assert by_cause(ledger) == {"floor": 0.1, "precision": 0.9, "above": 3.0, "idle": 6.0}
+
+
+def test_tf32_where_it_is_on_leaves_less_precision_unused():
+    product = operation(device_us=4000.0, flops=10**9)
+    settings = Settings("cuda", tf32_matmul=True)
+    ledger = account(run(operations=(product,), settings=settings), GPU)
+    assert ledger.total("precision") == pytest.approx(0.15)
+
+
+def test_an_operation_that_only_moves_bytes_has_them_as_its_floor():
+    norm = operation("aten.native_group_norm.default", 2000.0, moved_bytes=10**8)
+    ledger = account(run(operations=(norm,)), GPU)
+    assert by_cause(ledger) == {"floor": 0.1, "above": 1.9, "idle": 8.0}
+
+
+def test_work_for_nobody_is_no_floor():
+    call = ModuleCall("head", "Linear", HERE, -1, "", parameters=9, unused=True)
+    inner = ModuleCall("head.0", "Linear", HERE, 0, "", parameters=9)
+    product = operation(device_us=4000.0, flops=10**9, call=1)
+    ledger = account(run(operations=(product,), calls=(call, inner)), GPU)
+    assert by_cause(ledger) == {"unused": 4.0, "idle": 6.0}
+    zeroed = run(operations=(product,), calls=(replace(call, unused=False), inner))
+    zeroed = replace(zeroed, zeroed=(Zeroed(HERE, (0,)),))
+    assert account(zeroed, GPU).total("unused") == pytest.approx(4.0)
+
+
+def test_only_what_batching_can_save_counts_as_repeated():
+    call = ModuleCall("encoder", "Encoder", HERE, -1, "f[8]", parameters=9)
+    products = tuple(operation(device_us=3000.0, flops=10**9, call=place) for place in range(2))
+    evidence = run(operations=products, calls=(call, call))
+    assert account(evidence, GPU).total("repeated") == pytest.approx(2.0)
+    chained = replace(evidence, calls=(call, replace(call, chained=True)))
+    assert account(chained, GPU).total("repeated") == 0
+
+
+def test_copies_layouts_and_the_optimizer_have_rows_of_their_own():
+    operations = (
+        operation("aten.copy_.default", 1000.0),
+        operation("aten.convolution.default", 2000.0, layout_micros=500.0, moved_bytes=10**9),
+        operation("aten._foreach_add_.List", 3000.0, phase="optimizer"),
+    )
+    ledger = account(run(operations=operations), GPU)
+    assert by_cause(ledger) == {
+        "copy": 1.0, "layout": 0.5, "floor": 1.0, "above": 0.5, "optimizer": 3.0, "idle": 4.0,
+    }  # fmt: skip
+
+
+def test_idle_time_of_a_gpu_goes_to_data_first_then_to_the_gaps():
+    gaps = (Gap("sync", 2000.0, 3, THERE), Gap("launch", 1000.0, 80))
+    ledger = account(run(operations=(operation(device_us=4000.0),), gaps=gaps, dry_ms=2.0), GPU)
+    assert ledger.total("data") == pytest.approx(2.0)
+    assert ledger.total("sync", where=THERE) == pytest.approx(2.0)
+    assert ledger.total("launch") == pytest.approx(1.0)
+    assert ledger.total("idle") == pytest.approx(1.0)
+
+
+def test_on_a_cpu_a_line_is_charged_with_its_time_outside_torch():
+    product = operation(micros=2000.0, shapes="float32[8,8]@cpu", flops=10**6)
+    sampled = (
+        Sampled(THERE, 30),
+        Sampled(HERE, 20),
+        Sampled(THERE, 20, "torch/autograd/graph.py:_engine_run_backward"),
+        Sampled(THERE, 30, waiting=True),
+    )
+    evidence = run(wait_ms=3.0, operations=(product,), sampled=sampled)
+    ledger = account(evidence, CPU)
+    assert ledger.total("data") == pytest.approx(3.0)
+    assert ledger.total("python", where=THERE) == pytest.approx(3.0)
+    assert ledger.total("python", where=HERE) == 0
+    assert ledger.total("idle") == pytest.approx(2.0)
+
+
+def test_a_batch_put_together_while_waiting_is_not_counted_twice():
+    stacked = operation("aten.stack.default", micros=2000.0, phase="wait")
+    ledger = account(run(wait_ms=3.0, operations=(stacked,)), CPU)
+    assert by_cause(ledger) == {"data": 3.0, "idle": 7.0}
+
+
+def test_one_thread_of_two_cores_has_half_the_rate():
+    product = operation(micros=9000.0, shapes="float32[8,8]@cpu", flops=10**6)
+    one = run(operations=(product,), settings=Settings("cpu", threads=1))
+    assert account(one, CPU, cores=2).total("floor") == pytest.approx(2.0)
+    assert account(one, CPU, cores=1).total("floor") == pytest.approx(1.0)
+
+
+def test_without_ceilings_there_is_no_floor():
+    ledger = account(run(operations=(operation(device_us=4000.0, flops=10**9),)), None)
+    assert ledger.floor_ms is None
+    assert by_cause(ledger) == {"unmeasured": 4.0, "idle": 6.0}
