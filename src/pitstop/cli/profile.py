@@ -1,17 +1,17 @@
-"""``pitstop profile``: run an unedited script and record where its steps go."""
+"""``pitstop profile``: run an unedited script, record where its steps go, and say why."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from pitstop.cli.diagnosis import diagnosed, keep_machine
 from pitstop.cli.output import output_options, write
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.profile import launch, runs
-from pitstop.profile.collect import collect
 from pitstop.profile.options import Options
-from pitstop.profile.summary import summarise
+from pitstop.profile.shown import hooks_shown
 
 EXAMPLES = """\b
 Examples:
@@ -20,6 +20,7 @@ Examples:
   pitstop profile -m mypackage.train configs/a.yaml
   pitstop profile --nproc-per-node 2 train.py
   pitstop profile -- torchrun --nproc-per-node 2 train.py
+  pitstop profile --from last --output step.html     the last recording, as a page
 
 \b
 Options of ours end at SCRIPT; the rest is the script's. Its output and exit code stay its own;
@@ -36,6 +37,9 @@ our report goes to stderr, and to --output FILE.
 @click.option("--nproc-per-node", type=click.IntRange(min=1), help="Start it through torchrun.")
 @click.option("--trace", is_flag=True, help="Keep a gzipped Chrome trace, which Perfetto opens.")
 @click.option("--redact", is_flag=True, help="Leave paths and arguments out of the recording.")
+@click.option(
+    "--from", "recorded", metavar="ID", help="Think again about a recording; run nothing."
+)
 @click.option("--show-hooks", is_flag=True, help="List what is put around torch, and stop.")
 @click.option("-m", "module", is_flag=True, help="SCRIPT is the name of a module.")
 @click.argument("script", nargs=-1, type=click.UNPROCESSED)
@@ -47,6 +51,7 @@ def command(
     nproc_per_node: int | None,
     trace: bool,
     redact: bool,
+    recorded: str | None,
     show_hooks: bool,
     module: bool,
     script: tuple[str, ...],
@@ -55,7 +60,11 @@ def command(
 ) -> int:
     """Run SCRIPT with its ARGS, unedited, and record where each step goes."""
     if show_hooks:
-        click.echo(launch.hooks_shown(), nl=False)
+        click.echo(hooks_shown(), nl=False)
+        return 0
+    if recorded:
+        earlier = runs.find(Path.cwd(), recorded)
+        write(diagnosed(earlier, runs.load(earlier)), format, output, err=True)
         return 0
     words = launch.command_line(script, module, nproc_per_node)
     launcher = launch.is_launcher(script) or nproc_per_node is not None
@@ -80,8 +89,8 @@ def _report(folder: Path, run: runs.Run, format: str | None, output: Path | None
     """Show what was recorded; the script has ended, and no trouble of ours may change its code."""
     try:
         store.save(folder / "run.json", run)
-        report = summarise(collect(folder, run.warmup), run.name, run.exit_code)
-        write(report, format, output, err=True)
+        keep_machine(folder)
+        write(diagnosed(folder, run), format, output, err=True)
         click.echo(f"recorded in {folder}", err=True)
     except PitstopError as error:
         click.echo(f"pitstop: {error}", err=True)

@@ -13,6 +13,9 @@ class Line:
     function: str = ""
 
 
+NOWHERE = Line()
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """Wall time of one training or inference step, and where it went."""
@@ -51,8 +54,8 @@ class Loader:
     batch_shapes: int = 0  # different ones among the batches seen
     starts: int = 0  # iterators made, one for each epoch
     start_ms: float = 0.0  # mean wait for the first batch of an epoch
-    made: Line = Line()  # where the loader was built
-    used: Line = Line()  # where it is iterated over
+    made: Line = NOWHERE  # where the loader was built
+    used: Line = NOWHERE  # where it is iterated over
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Optimizer:
     tensors: int = 0
     fused: bool = False
     foreach: bool | None = None  # null: torch decides by the device
-    made: Line = Line()
+    made: Line = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,8 @@ class Operation:
     call: int = -1  # the module call it ran in, by position; -1: in none
     backward: bool = False  # in a backward pass; line and call are then the forward one's
     waits: bool = False  # the thread waits for the device, or the device for the thread: a sync
+    phase: str = ""  # "wait" (for a batch), "backward", "optimizer" or "saving"; empty: none
+    layout_micros: float = 0.0  # of the device time: kernels that only change the memory layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +131,7 @@ class Gap:
     cause: str  # "sync", "copy", "launch", "data" or "python"
     micros: float
     count: int
-    where: Line = Line()
+    where: Line = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +170,7 @@ class Kept:
     held_bytes: int
     graph: bool = False  # a tensor with its graph, which keeps all it was computed from
     holder: str = ""  # the name of what keeps it: "losses", "self.history"
-    kept_at: Line = Line()  # the line that put it there
+    kept_at: Line = NOWHERE  # the line that put it there
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +201,7 @@ class Parameters:
     gradient_unused: tuple[tuple[str, int], ...] = ()  # computed, and in no optimizer
     outside_optimizer: tuple[tuple[str, int], ...] = ()
     discarded: tuple[tuple[str, int], ...] = ()  # computed, then zeroed before any optimizer step
-    discarded_at: Line = Line()  # the backward pass that computed those
+    discarded_at: Line = NOWHERE  # the backward pass that computed those
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +221,7 @@ class Break:
 
     reason: str
     count: int = 1
-    where: Line = Line()
+    where: Line = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +230,7 @@ class NonFinite:
 
     step: int  # counted from 1
     phase: str = ""  # "input", "forward", "backward" or "weights"; empty: not found
-    where: Line = Line()
+    where: Line = NOWHERE
     module: str = ""
     operation: str = ""  # as people say it: "log"
     detail: str = ""  # "of 3 numbers that are zero or less"

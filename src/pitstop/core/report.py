@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pitstop.core.comparison import Comparison
+from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Finding
+from pitstop.core.ledger import Ledger
 from pitstop.core.machine import Machine
 from pitstop.core.trial import Trial
 
@@ -42,9 +45,12 @@ class Report:
     where: str = ""  # file:line or the item of the machine, when there is one
     machine: Machine | None = None
     checks: tuple[Check, ...] = ()
+    ledger: Ledger | None = None  # where the median step went
     tables: tuple[Table, ...] = ()
     findings: tuple[Finding, ...] = ()
     trials: tuple[Trial, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
     notes: tuple[str, ...] = ()  # worth knowing when reading the above
     skipped: tuple[str, ...] = ()  # what was not looked at, and why
+    ranks: tuple[Evidence, ...] = ()  # what was recorded, for charts
     docs: Mapping[str, str] = field(default_factory=dict)  # rule code -> documentation

@@ -3,19 +3,25 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from pitstop.core.comparison import Comparison
 from pitstop.core.timing import Timing
 
-Verdict = Literal["kept", "not-faster", "drifted", "noisy", "failed"]
+Verdict = Literal[
+    "kept", "not-faster", "drifted", "noisy", "failed", "out-of-memory", "not-applicable"
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One change, tried alone on top of the changes already kept."""
 
-    change: str
+    change: str  # with its options: "loader workers=2"
     verdict: Verdict
-    before: Timing
-    after: Timing | None = None  # None when the change failed to run
-    drift: float | None = None  # largest relative error against the untouched output
-    peak_bytes: int | None = None
+    before: Timing | None = None  # of the runs beside it; null when it was never run
+    after: Timing | None = None  # null when the change failed to run
+    step: Comparison | None = None  # step time with its interval
+    memory: Comparison | None = None  # peak
+    predicted: float | None = None  # the share of the step that a finding promised at most
+    drift: float | None = None  # largest relative error against the untouched numbers
+    tolerance: float | None = None  # what rounding alone would do to them
     note: str = ""

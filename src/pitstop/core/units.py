@@ -14,6 +14,16 @@ def percent(share: float) -> str:
     return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:.1f} %"
 
 
+def precise_percent(share: float) -> str:
+    """The same where 0.0 % would hide something: ``0.0000031`` as ``0.0003 %``."""
+    return percent(share) if abs(share) >= 0.0005 or not share else f"{share * 100:.1g} %"
+
+
+def change(ratio: float) -> str:
+    """A ratio as what it adds or takes away: ``1.1`` as ``+10 %``."""
+    return f"{'+' if ratio > 1 else ''}{precise_percent(ratio - 1)}"
+
+
 def binary_bytes(count: float) -> str:
     """Memory: ``67108864`` as ``64.0 MiB``."""
     for prefix in ("", "Ki", "Mi", "Gi"):

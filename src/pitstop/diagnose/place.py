@@ -1,5 +1,8 @@
 """Places: a line of the user's source as a finding carries it."""
 
+import linecache
+from pathlib import PurePath
+
 from pitstop.core.evidence import Line
 from pitstop.core.finding import Span
 
@@ -7,3 +10,21 @@ from pitstop.core.finding import Span
 def span(line: Line) -> Span | None:
     """The place of a line; nothing where the line is not known. Columns are not recorded."""
     return Span(line.path, line.line, 1, line.line, 1) if line.path else None
+
+
+def label(line: Line) -> str:
+    """The place as a sentence names it: ``data.py:31``."""
+    return f"{PurePath(line.path).name}:{line.line}"
+
+
+def excerpt(span: Span | None, around: int = 1) -> tuple[str, ...]:
+    """The source at a place, numbered and marked; nothing where it cannot be read."""
+    if span is None or not linecache.getline(span.path, span.line):
+        return ()
+    first, last = max(1, span.line - around), span.line + around
+    numbered = []
+    for number in range(first, last + 1):
+        text = linecache.getline(span.path, number).rstrip()
+        mark = ">" if number == span.line else " "
+        numbered.append(f"{mark} {number:>{len(str(last))}} | {text}".rstrip())
+    return tuple(numbered)

@@ -1,14 +1,18 @@
-"""Summary: what a recording says before anybody thinks about it, as a Report."""
+"""Story: a diagnosed recording as a Report, the answer first."""
 
 import signal
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import replace
 
-from pitstop.core.evidence import Evidence, Line, Loader
+from pitstop.core.evidence import Evidence, Loader
+from pitstop.core.finding import Finding
+from pitstop.core.ledger import Cause, Ledger
 from pitstop.core.report import Report, Table
-from pitstop.core.units import binary_bytes, milliseconds, percent
+from pitstop.core.units import binary_bytes, count, milliseconds, percent
+from pitstop.diagnose.place import excerpt
+from pitstop.diagnose.recording import Recording
 
-ROWS = {
+PHASES = {
     "data_wait_ms": "waiting for data",
     "forward_ms": "forward",
     "backward_ms": "backward",
@@ -21,55 +25,99 @@ KIND = {
     "module": "no optimizer, no DataLoader: a step is one call of the model",
     "marked": "steps as marked by the script",
 }
+CAUSES: dict[Cause, str] = {
+    "data": "waiting for data",
+    "sync": "idle after synchronisations",
+    "transfer": "idle in transfers",
+    "launch": "idle between launches",
+    "python": "Python",
+    "unused": "work that nobody uses",
+    "repeated": "repeated calls",
+    "layout": "layout conversion",
+    "copy": "copies",
+    "optimizer": "the optimizer",
+    "above": "operations above their floor",
+    "precision": "a slower precision than it has",
+}
+WORTH_SAYING = 0.05  # of the step: causes below this are left to the table
+MOST_CAUSES = 3
 MARK = "mark a step: `with pitstop.step(): ...` around the body of the loop"
-TOP_OPERATIONS = 12
+MEND = "mend the script first: it ended before its first step"
 
 
-def summarise(evidences: Sequence[Evidence], name: str, code: int | None) -> Report:
-    """The report of one recording."""
-    first = evidences[0]
-    if not first.steady:
-        return _without_steps(first, name, code)
-    low, high = first.quartiles_ms()
-    total = milliseconds(first.median_ms())
-    waits = first.median_ms("data_wait_ms") / first.median_ms()
-    return Report(
+def tell(recording: Recording, findings: Sequence[Finding], name: str, code: int | None) -> Report:
+    """The report of one recording. ``code`` is how the script ended."""
+    first = recording.evidence
+    ledger = recording.ledger
+    shown = tuple(replace(each, excerpt=excerpt(each.span)) for each in findings)
+    report = Report(
         command="profile",
-        verdict=f"{name}: {total} per step, {percent(waits)} of it waiting for data.",
-        why=f"Median of {len(first.steady)} undisturbed steps, the middle half "
-        f"{milliseconds(low)} to {milliseconds(high)}; {KIND[first.step_kind]}.",
-        next="pitstop runs lists the recordings, pitstop report shows one again",
-        tables=tuple(_tables(evidences)),
-        notes=tuple(_remarks(first, code)),
+        verdict=_verdict(first, ledger, name),
+        why=_why(first, ledger),
+        next=_next(first, shown, code),
+        where=_where(shown),
+        machine=recording.machine,
+        ledger=ledger,
+        tables=tuple(_tables(recording.ranks)),
+        findings=shown,
+        notes=(*_remarks(first, code), *first.stacks),
+        ranks=recording.ranks,
     )
+    return report
 
 
-def _without_steps(evidence: Evidence, name: str, code: int | None) -> Report:
-    seen = f"{len(evidence.steps)} finished steps, {len(evidence.loaders)} DataLoaders"
-    return Report(
-        command="profile",
-        verdict=f"{name}: no undisturbed step was finished, so there is no step time.",
-        why=f"Seen: {seen}, {sum(each.batches for each in evidence.loaders)} batches.",
-        next="record more steps" if evidence.steps else MARK,
-        notes=(*_remarks(evidence, code), *evidence.stacks),
-    )
+def _verdict(evidence: Evidence, ledger: Ledger | None, name: str) -> str:
+    if ledger is None:
+        return f"{name}: no undisturbed step was finished, so there is no step time."
+    total = milliseconds(ledger.step_ms)
+    if ledger.floor_ms is None or not evidence.operations:
+        return f"{name}: {total} per step."
+    return f"{name}: {total} per step; this machine could do it in {milliseconds(ledger.floor_ms)}."
 
 
-def _tables(evidences: Sequence[Evidence]) -> Iterator[Table]:
-    first = evidences[0]
-    yield _phases(first)
-    if len(evidences) > 1:
+def _why(evidence: Evidence, ledger: Ledger | None) -> str:
+    if ledger is None:
+        seen = f"{len(evidence.steps)} finished steps, {len(evidence.loaders)} DataLoaders"
+        return f"Seen: {seen}, {sum(each.batches for each in evidence.loaders)} batches."
+    shares = {cause: ledger.share(ledger.total(cause)) for cause in CAUSES}
+    named = sorted(shares, key=lambda cause: -shares[cause])[:MOST_CAUSES]
+    said = [f"{percent(shares[cause])} {CAUSES[cause]}" for cause in named]
+    large = [text for cause, text in zip(named, said, strict=True) if shares[cause] > WORTH_SAYING]
+    low, high = evidence.quartiles_ms()
+    spread = f"{count(len(evidence.steady), 'undisturbed step')}, the middle half "
+    spread += f"{milliseconds(low)} to {milliseconds(high)}; {KIND[evidence.step_kind]}."
+    return f"{', '.join(large).capitalize()}. {spread}" if large else spread
+
+
+def _next(evidence: Evidence, findings: Sequence[Finding], code: int | None) -> str:
+    if not evidence.steady and evidence.steps:
+        return "record more steps"
+    if not evidence.steps and code:
+        return MEND
+    cured = [each for each in findings if each.cure]
+    if cured:
+        return f"{cured[0].cure} (pitstop explain {cured[0].code})"
+    return "pitstop report last --output step.html shows it as a page" if evidence.steps else MARK
+
+
+def _where(findings: Sequence[Finding]) -> str:
+    return next((f"{each.span.path}:{each.span.line}" for each in findings if each.span), "")
+
+
+def _tables(ranks: Sequence[Evidence]) -> Iterator[Table]:
+    first = ranks[0]
+    if first.steady:
+        yield _phases(first)
+    if len(ranks) > 1:
         rows = [
             (
                 f"rank {each.rank}",
-                *(milliseconds(each.median_ms(field)) for field in ("total_ms", *ROWS)),
+                *(milliseconds(each.median_ms(field)) for field in ("total_ms", *PHASES)),
             )
-            for each in evidences
+            for each in ranks
             if each.steady
         ]
-        yield Table("median per step", ("step", *ROWS.values()), tuple(rows))
-    if first.operations:
-        yield _operations(first)
+        yield Table("median per step", ("step", *PHASES.values()), tuple(rows))
     yield Table("memory", ("peak",), tuple(_memory(first)))
     if first.loaders:
         columns = ("batches", "workers", "pinned", "persistent", "prefetch")
@@ -80,38 +128,11 @@ def _phases(evidence: Evidence) -> Table:
     """Means, which add up; the median step is in the verdict."""
     step = evidence.mean_ms("total_ms")
     rows = []
-    for field, label in ROWS.items():
+    for field, label in PHASES.items():
         mean = evidence.mean_ms(field)
         rows.append((label, milliseconds(mean), percent(mean / step)))
     rows.append(("step (mean)", milliseconds(step), "100 %"))
     return Table("phase", ("per step", "share"), tuple(rows))
-
-
-def _operations(evidence: Evidence) -> Table:
-    """The dearest operations by their time on the device, which on a CPU is the thread itself."""
-    operations = evidence.operations
-    on_gpu = any(each.device_micros for each in operations)
-    timed = [(each.device_micros or 0 if on_gpu else each.micros, each) for each in operations]
-    total = sum(micros for micros, _ in timed)
-    rows = []
-    for micros, each in sorted(timed, key=lambda pair: -pair[0])[:TOP_OPERATIONS]:
-        share = percent(micros / total) if total else "n/a"
-        time = milliseconds(micros / 1e3)
-        rows.append((_short(each.name), _place(each.where), str(each.calls), time, share))
-    title = "operation, on the GPU" if on_gpu else "operation, inspected step"
-    return Table(title, ("line", "calls", "time", "share"), tuple(rows))
-
-
-def _short(name: str) -> str:
-    """``aten.convolution_backward.default`` as people say it."""
-    return name.removeprefix("aten.").removesuffix(".default")
-
-
-def _place(line: Line) -> str:
-    """File and line; the last two parts of a path say enough on a screen."""
-    if not line.path:
-        return "autograd"
-    return f"{'/'.join(Path(line.path).parts[-2:])}:{line.line}"
 
 
 def _memory(evidence: Evidence) -> Iterator[tuple[str, str]]:

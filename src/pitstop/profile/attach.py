@@ -1,8 +1,11 @@
 """Attach: wait until the script imports torch, then start recording."""
 
 import atexit
+import contextlib
 import importlib.util
+import json
 import os
+import platform
 import sys
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -80,7 +83,27 @@ def _begin(options: Options) -> None:
     _active[:] = [recorder]
     recorder.undo = install(recorder)
     waiting = answer_questions(Path(options.folder))
-    recorder.on_first_step = lambda: stop_answering(waiting)
+
+    def on_first_step() -> None:
+        stop_answering(waiting)
+        _tell_about(options.folder)
+
+    recorder.on_first_step = on_first_step
     atexit.register(recorder.close)
     if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
         os.register_at_fork(after_in_child=recorder.abandon)
+
+
+def _tell_about(folder: str) -> None:
+    """Write down what the run runs on; by now the script itself has started the GPU, if it will."""
+    torch = sys.modules["torch"]
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux only
+    about = {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": len(affinity(0)) if affinity else os.cpu_count() or 0,
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_initialized() else "",
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+    }
+    with contextlib.suppress(OSError):
+        (Path(folder) / "about.json").write_text(json.dumps(about), encoding="utf-8")

@@ -12,11 +12,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pitstop
 from pitstop.core.errors import PitstopError
@@ -50,22 +50,21 @@ def command_line(target: tuple[str, ...], module: bool, processes: int | None) -
     return [sys.executable, *script]
 
 
-def hooks_shown() -> str:
-    """What a recorded script has around its torch, one line each."""
-    try:
-        from pitstop.profile.hooks import HOOKS  # noqa: PLC0415 imports torch
-    except ImportError as error:
-        raise PitstopError(f"the hooks are around torch, which is not here: {error}") from None
-    return "".join(f"{hook.__name__:<16}  {hook.__doc__}\n" for hook in HOOKS)
-
-
 def is_launcher(target: tuple[str, ...]) -> bool:
     """Whether the command starts the script itself, as torchrun does."""
     return Path(target[0]).stem in LAUNCHERS
 
 
-def run(command: list[str], options: Options) -> int:
-    """Run the command to its end; return its exit code, negative for a signal."""
+def run(
+    command: list[str],
+    options: Options,
+    output: tuple[IO[bytes], IO[bytes]] | None = None,
+    on_interrupt: Callable[[], None] = lambda: None,
+) -> int:
+    """Run the command to its end; return its exit code, negative for a signal.
+
+    With ``output`` it runs out of sight: its stdout and stderr go there, and nobody types.
+    """
     inherited = os.environ.get("PYTHONPATH")
     options = replace(options, pythonpath=inherited)
     environment = os.environ | {
@@ -73,9 +72,13 @@ def run(command: list[str], options: Options) -> int:
         "PITSTOP_SOURCE": str(Path(pitstop.__file__).parent.parent),
         "PYTHONPATH": os.pathsep.join([str(SITE), *([inherited] if inherited else [])]),
     }
-    with _signals_passed_on() as passed:
+    printed, complained = output or (None, None)
+    typed = subprocess.DEVNULL if output else None
+    with _signals_passed_on(on_interrupt) as passed:
         try:
-            process = subprocess.Popen(command, env=environment)
+            process = subprocess.Popen(
+                command, env=environment, stdin=typed, stdout=printed, stderr=complained
+            )
         except OSError as error:
             raise PitstopError(f"cannot start {command[0]}: {error.strerror}") from None
         passed.process = process
@@ -114,9 +117,12 @@ class _signals_passed_on:  # noqa: N801 reads as the statement it is used in
 
     process: "subprocess.Popen[bytes] | None" = None
 
+    def __init__(self, on_interrupt: Callable[[], None]) -> None:
+        self._on_interrupt = on_interrupt
+
     def __enter__(self) -> "_signals_passed_on":
         self._before: dict[Any, Any] = {
-            signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None)
+            signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: self._on_interrupt())
         }
         for name in FORWARDED:
             if number := getattr(signal, name, None):

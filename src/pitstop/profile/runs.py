@@ -2,13 +2,17 @@
 
 import time
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
+
+import msgspec
 
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
 
 RUNS = Path(".pitstop") / "runs"
+NEAREST = 3  # recordings named when none or several match
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +22,6 @@ class Run:
     command: tuple[str, ...]
     started: str  # local time, "2026-11-15 04:25:30"
     warmup: int
-    torch: str = ""
     exit_code: int | None = None  # null while it runs, or when we were killed with it
 
     @property
@@ -28,6 +31,17 @@ class Run:
         script = next((Path(word).name for word in words if word.endswith(".py")), "")
         modules = [after for word, after in pairwise(words) if word == "-m"]
         return script or (modules[-1] if modules else "the run")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a run ran on, as the profiled process told it in ``about.json``; empty: not known."""
+
+    system: str = ""  # "Linux x86_64"
+    cores: int = 0  # those it could use
+    gpu: str = ""
+    python: str = ""
+    torch: str = ""
 
 
 def now() -> str:
@@ -52,7 +66,17 @@ def find(root: Path, name: str) -> Path:
     if len(found) == 1:
         return found[0]
     problem = "matches several recordings" if found else "is no recording"
-    raise PitstopError(f"{name!r} {problem}: `pitstop runs` lists them")
+    near = [run.name for run in found] or get_close_matches(name, [run.name for run in runs])
+    hint = f"did you mean {' or '.join(near[:NEAREST])}?" if near else "`pitstop runs` lists them"
+    raise PitstopError(f"{name!r} {problem}: {hint}")
+
+
+def about(folder: Path) -> About:
+    """What a run ran on; an older recording, or one without a step, does not tell."""
+    try:
+        return msgspec.json.decode((folder / "about.json").read_bytes(), type=About)
+    except (OSError, msgspec.DecodeError):
+        return About()
 
 
 def load(folder: Path) -> Run:

@@ -1,0 +1,86 @@
+"""Diagnosis: a recording on disk, thought about, as a Report. Wires the rooms together."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from pitstop.cli.doctor import with_limits
+from pitstop.core import store
+from pitstop.core.errors import PitstopError
+from pitstop.core.finding import Finding
+from pitstop.core.machine import Machine
+from pitstop.core.merge import Merged, Place, merge
+from pitstop.core.report import Report
+from pitstop.diagnose.rank import diagnose
+from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.story import tell
+from pitstop.doctor.read import read_hardware
+from pitstop.profile.collect import collect
+from pitstop.profile.runs import Run
+from pitstop.scan.run import scan
+
+MACHINE = "machine.json"
+MOST_FILES = 60  # of the user's that ran: a scan of these takes a second
+NAMED = 3  # cleared suspicions said by name
+
+
+def keep_machine(folder: Path) -> None:
+    """Write down the machine beside the recording, so that it can be judged anywhere."""
+    machine, _ = with_limits(read_hardware(), remeasure=False)
+    store.save(folder / MACHINE, machine)
+
+
+def diagnosed(folder: Path, run: Run) -> Report:
+    """The report of a recording: what was measured meets what the source gives rise to suspect."""
+    path = folder / MACHINE
+    machine = store.load(path, Machine) if path.exists() else Machine()
+    recording = Recording(collect(folder, run.warmup), machine)
+    seen = _seen(recording)
+    found = diagnose(recording)
+    merged = merge(_suspected(seen), found, seen)
+    report = tell(recording, merged.findings[: len(found)], run.name, run.exit_code)
+    return replace(report, notes=(*report.notes, *_on_the_source(merged)))
+
+
+def _on_the_source(merged: Merged) -> Iterator[str]:
+    """What became of the suspicions that the source gave rise to."""
+    if merged.cleared:
+        names = ", ".join(map(_name, merged.cleared[:NAMED]))
+        more = ", ..." if len(merged.cleared) > NAMED else ""
+        yield f"suspected in the source, under 1 % of a step in this run: {names}{more}"
+    open_ = [each for each in merged.findings if each.confidence == "suspected"]
+    if open_:
+        paths = sorted({each.span.path for each in open_ if each.span})
+        yield f"suspected in the source, not settled here: {len(open_)}; pitstop scan {paths[0]}"
+
+
+def _name(finding: Finding) -> str:
+    span = finding.span
+    return f"{finding.code} at {Path(span.path).name}:{span.line}" if span else finding.code
+
+
+def _seen(recording: Recording) -> dict[Place, float]:
+    """The share of the step of every line that the run was seen at."""
+    shares: dict[Place, float] = defaultdict(float)
+    for operation in recording.evidence.operations:
+        shares[operation.where.path, operation.where.line] += 0.0
+    ledger = recording.ledger
+    for row in ledger.rows if ledger else ():
+        if row.where.path:
+            shares[row.where.path, row.where.line] += ledger.share(row.ms) if ledger else 0.0
+    return dict(shares)
+
+
+def _suspected(seen: dict[Place, float]) -> list[Finding]:
+    """What the source of the files that ran gives rise to suspect, with absolute paths."""
+    files = sorted({path for path, _ in seen if path and Path(path).is_file()})[:MOST_FILES]
+    try:
+        found = scan([Path(path) for path in files]).findings if files else ()
+    except PitstopError:
+        return []  # a scan is an extra here
+    return [
+        replace(each, span=replace(each.span, path=str(Path(each.span.path).resolve())))
+        for each in found
+        if each.span
+    ]

@@ -1,0 +1,183 @@
+"""Pairs: run two things side by side, and say whether one is better without fooling oneself.
+
+**Order.** Runs alternate: AB BA AB BA. The two runs of a pair are neighbours in time, so a machine
+that slows down for a minute slows both, and what drifts steadily cancels over two pairs.
+
+**Interval.** Of each pair only log(B/A) counts. The interval is the one that belongs to the sign
+test: from the smallest to the largest of these when there are 6 pairs, from the second to the
+eleventh of 12, from the sixth to the nineteenth of 24. Whatever the shape of the noise, it misses
+the true median in 3.1, 0.6 and 0.7 % of all comparisons: a run that a neighbour disturbed is one
+vote, however far off it is. Student's t would be narrower if noise were normal, which it is not.
+
+**Looks.** We look after 6, 12 and 24 pairs and stop as soon as the answer is clear. Looking three
+times gives three chances to be wrong, but the three together stay below 5 %.
+
+**Noise.** At the border between two pairs the same command runs twice in a row: AB *BA* AB holds
+B next to B, then A next to A. These neighbours are the null: an A-against-A comparison that costs
+nothing and saw the same machine at the same time. ``noise`` is the largest difference among them
+after as many were left out as the interval leaves out (0, 2 and 10).
+
+**Verdict.** A difference counts when the interval lies on one side of none *and* the median is
+larger than the noise and than 1 %. Things are the same when the interval lies within these, but
+never when it reaches beyond 3 %. All else is inconclusive, with the reason.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import median
+from typing import Generic, TypeVar
+
+from pitstop.core.comparison import Comparison, Outcome
+from pitstop.core.units import percent
+
+LOOKS = (6, 12, 24)  # doubling: a clear answer costs 6 pairs, a close one at most 24
+FEWEST = 6  # with 5 pairs even agreement of all is chance in 1 comparison of 16
+LATER_ERROR = 0.0094  # what 5 % leaves to each later look when the first has spent 1/32
+SMALLEST = 0.01  # a difference below this is worth nobody's time
+COARSEST = 0.03  # an interval that reaches further must not call two things the same
+WIDEST_RATIO = 1e12  # beyond this, values are no measurements of one thing: no logarithms
+
+Run = TypeVar("Run")
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs(Generic[Run]):
+    """What the runs of A and of B gave, pair by pair."""
+
+    before: tuple[Run, ...] = ()
+    after: tuple[Run, ...] = ()
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """What is compared: its name, its unit, and which direction is better."""
+
+    name: str = "step"
+    unit: str = "ms"
+    higher_is_better: bool = False
+
+
+STEP = Quality()
+
+
+def looks_within(most: int) -> tuple[int, ...]:
+    """The looks that so many pairs allow; fewer pairs than the first are looked at once."""
+    return tuple(look for look in LOOKS if look <= most) or (most,)
+
+
+def measure(
+    run_before: Callable[[], Run],
+    run_after: Callable[[], Run],
+    settled: Callable[[Pairs[Run]], bool],
+    looks: Sequence[int] = LOOKS,
+) -> Pairs[Run]:
+    """Run both in alternating pairs until a look says that all is settled, or Ctrl-C ends it."""
+    found: Pairs[Run] = Pairs()
+    for number in range(looks[-1]):
+        try:
+            if number % 2:
+                after, before = run_after(), run_before()
+            else:
+                before, after = run_before(), run_after()
+        except KeyboardInterrupt:
+            return Pairs(found.before, found.after, interrupted=True)
+        found = Pairs((*found.before, before), (*found.after, after))
+        if number + 1 in looks and settled(found):
+            break
+    return found
+
+
+def verdict(
+    before: Sequence[float],
+    after: Sequence[float],
+    noise: float,
+    quality: Quality = STEP,
+    noun: str = "pair",
+) -> Comparison:
+    """Judge B against A, pair by pair; nothing within ``noise``, a share, is a difference."""
+    pairs = len(before)
+    found = Comparison(
+        quality.name,
+        "inconclusive",
+        pairs=pairs,
+        before=median(before),
+        after=median(after),
+        unit=quality.unit,
+    )
+    scaled_before, scaled_after, back = _scaled(before, after)
+    changes = [b - a for a, b in zip(scaled_before, scaled_after, strict=True)]
+    ratio = back(median(changes))
+    found = replace(found, ratio=ratio)
+    if pairs < FEWEST:
+        return replace(found, reason=f"{FEWEST} {noun}s are the least that can tell")
+    low, high = (back(end) for end in interval(changes))
+    outcome, reason = _outcome(ratio, low, high, noise, quality)
+    return replace(found, verdict=outcome, reason=reason, low=low, high=high)
+
+
+def noise(before: Sequence[float], after: Sequence[float]) -> float:
+    """How far identical runs differ, as a share, from the neighbours between the pairs."""
+    if len(before) < 2:
+        return 0.0
+    scaled_before, scaled_after, back = _scaled(before, after)
+    twins = []
+    for place in range(len(before) - 1):  # after AB comes BA: B beside B, and then A beside A
+        side = scaled_before if place % 2 else scaled_after
+        twins.append(abs(side[place + 1] - side[place]))
+    kept = sorted(twins)[: len(twins) - 2 * _left_out(len(before))]
+    return back(kept[-1]) - 1
+
+
+def interval(changes: Sequence[float]) -> tuple[float, float]:
+    """The ends of the sign test's interval: all but the outermost few on each side."""
+    ordered = sorted(changes)
+    out = _left_out(len(ordered))
+    return ordered[out], ordered[len(ordered) - 1 - out]
+
+
+@lru_cache
+def _left_out(pairs: int) -> int:
+    """How many changes may lie beyond each end while the error stays within its share of 5 %."""
+    out, tail = 0, 1 + pairs  # of 2**pairs equally likely signs, those with at most one plus
+    while 2 * tail <= LATER_ERROR * 2**pairs:
+        out += 1
+        tail += math.comb(pairs, out + 1)
+    return out
+
+
+def _scaled(
+    before: Sequence[float], after: Sequence[float]
+) -> tuple[list[float], list[float], Callable[[float], float]]:
+    """Both series on a scale where differences are changes, and the way back to a ratio.
+
+    That is the logarithm, or, where a value is not positive, the share of A's usual size.
+    """
+    values = [*before, *after]
+    if 0 < max(values) < WIDEST_RATIO * min(values):
+        return [math.log(each) for each in before], [math.log(each) for each in after], math.exp
+    size = median(map(abs, before)) or max(map(abs, values)) or 1.0
+    return [each / size for each in before], [each / size for each in after], lambda x: 1 + x
+
+
+def _outcome(
+    ratio: float, low: float, high: float, noise: float, quality: Quality
+) -> tuple[Outcome, str]:
+    """The verdict on a ratio with its interval, and the reason."""
+    floor = max(SMALLEST, noise)
+    one_sided = low > 1 or high < 1
+    reach = max(abs(low - 1), abs(high - 1))
+    if one_sided and abs(ratio - 1) > floor:
+        improved = (ratio > 1) == quality.higher_is_better
+        return "better" if improved else "worse", f"more than {_what(noise)}"
+    if reach <= min(floor, COARSEST):
+        return "same", f"within {percent(min(floor, COARSEST))}"
+    if one_sided:
+        return "inconclusive", f"not more than {_what(noise)}"
+    return "inconclusive", f"no clear side, {_what(noise)}"
+
+
+def _what(noise: float) -> str:
+    return f"noise {percent(noise)}" if noise > SMALLEST else percent(SMALLEST)

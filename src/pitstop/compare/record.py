@@ -1,0 +1,112 @@
+"""Record: run a command once, out of sight, and read back what was recorded."""
+
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pitstop.core import store
+from pitstop.core.errors import PitstopError
+from pitstop.core.evidence import Evidence
+from pitstop.profile import launch, runs
+from pitstop.profile.collect import collect
+from pitstop.profile.options import Options
+
+LAUNCHER_MODULE = "torch.distributed.run"  # what torchrun is when typed as python -m
+LAST_LINES = 5  # of stderr, enough for the exception and the line that raised it
+OUR_OWN = "pitstop: "  # how the recorder begins the one line that it may write
+PRINTED, COMPLAINED = "stdout.txt", "stderr.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One recorded run: how it was started and ended, and what was seen of it."""
+
+    folder: Path
+    run: runs.Run
+    about: runs.About
+    evidences: tuple[Evidence, ...]
+
+    def printed(self) -> list[str]:
+        """The lines the script printed; none where they went to the terminal."""
+        return _lines(self.folder / PRINTED)
+
+    def last_words(self) -> list[str]:
+        """The last lines the script wrote to stderr."""
+        return [line for line in _lines(self.folder / COMPLAINED) if line.strip()][-LAST_LINES:]
+
+
+def words(command: str) -> list[str]:
+    """A quoted command as a list of words; a script may stand alone, without its ``python``."""
+    try:
+        found = shlex.split(command)
+    except ValueError as error:
+        raise PitstopError(f"{command!r}: {error}; check its quotes") from None
+    if not found:
+        raise PitstopError("an empty command: quote it as you would type it")
+    if found[0].endswith(".py") or found[0] == "-m":
+        return [sys.executable, *found]
+    if shutil.which(found[0]) is None:
+        raise PitstopError(f"{found[0]}: no such command; quote it as you would type it")
+    return found
+
+
+def record(
+    command: Sequence[str],
+    folder: Path,
+    steps: int | None = None,
+    warmup: int = 3,
+    inspect: int = 0,
+) -> Recording:
+    """Run a command to its end in a fresh process, recorded in ``folder``, and say how it went.
+
+    Its output goes to files of that folder. A command that fails is a recording with that exit
+    code; Ctrl-C is a ``KeyboardInterrupt`` once the command has ended.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    run = runs.Run(tuple(command), runs.now(), warmup)
+    store.save(folder / "run.json", run)
+    options = Options(
+        folder=str(folder.absolute()),
+        steps=steps,
+        warmup=warmup,
+        inspect=inspect,
+        launcher=launch.is_launcher(tuple(command)) or LAUNCHER_MODULE in command,
+    )
+    interrupts: list[None] = []
+    with (folder / PRINTED).open("wb") as printed, (folder / COMPLAINED).open("wb") as complained:
+        code = launch.run(
+            list(command), options, (printed, complained), lambda: interrupts.append(None)
+        )
+    store.save(folder / "run.json", replace(run, exit_code=code))
+    if interrupts:
+        raise KeyboardInterrupt
+    return load(folder)
+
+
+def load(folder: Path) -> Recording:
+    """A recording of before."""
+    run = runs.load(folder)
+    return Recording(folder, run, runs.about(folder), collect(folder, run.warmup))
+
+
+def check(recording: Recording, name: str) -> Recording:
+    """The recording itself; a run that failed, or could not be recorded, is an error."""
+    code = recording.run.exit_code
+    if code:
+        ended = f"exit code {code}" if code > 0 else f"signal {-code} ({signal.strsignal(-code)})"
+        said = "".join(f"\n  {line}" for line in recording.last_words())
+        raise PitstopError(f"{name} ended with {ended}: make it run by itself first{said}")
+    for line in _lines(recording.folder / COMPLAINED):
+        if line.startswith(OUR_OWN):
+            raise PitstopError(f"{name} was not recorded to its end: {line.removeprefix(OUR_OWN)}")
+    return recording
+
+
+def _lines(path: Path) -> list[str]:
+    if not path.is_file():
+        return []
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()
