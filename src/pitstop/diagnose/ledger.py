@@ -24,6 +24,7 @@ GAPS: dict[str, Cause] = {
     "python": "python",
     "data": "data",
 }
+SPECK = 1e-9  # of the step: what rounding leaves over is no row
 AUTOGRAD = "autograd/graph.py"  # the thread is in a backward pass, whose operations are known
 
 Part = tuple[Cause, float]  # a cause and its milliseconds
@@ -39,7 +40,7 @@ def account(evidence: Evidence, limits: Limits | None, cores: int = 0) -> Ledger
     busy = _shrunk(busy, room)
     left = step_ms - sum(row.ms for row in busy)
     idle = _gpu_idle(evidence, left) if on_gpu else _cpu_idle(evidence, left)
-    rows = [row for row in _merged([*idle, *busy]) if row.ms > 0]
+    rows = [row for row in _merged([*idle, *busy]) if row.ms > SPECK * step_ms]
     return Ledger(step_ms, "cuda" if on_gpu else "cpu", tuple(rows), limits is not None)
 
 

@@ -86,7 +86,7 @@ def _why(evidence: Evidence, ledger: Ledger | None) -> str:
     low, high = evidence.quartiles_ms()
     spread = f"{count(len(evidence.steady), 'undisturbed step')}, the middle half "
     spread += f"{milliseconds(low)} to {milliseconds(high)}; {KIND[evidence.step_kind]}."
-    return f"{', '.join(large).capitalize()}. {spread}" if large else spread
+    return f"{', '.join(large)}. {spread}" if large else spread
 
 
 def _next(evidence: Evidence, findings: Sequence[Finding], code: int | None) -> str:

@@ -1,0 +1,68 @@
+"""Loading: the loader that feeds the steps, what the wait for it costs, and where it is slow."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from pitstop.core.evidence import Evidence, Line, Loader, Sampled
+from pitstop.core.finding import Metric
+from pitstop.core.units import milliseconds, percent
+from pitstop.diagnose.place import label
+from pitstop.diagnose.recording import Recording
+
+WORTH_MENTIONING = 0.05  # share of the step in which the GPU waits; below this it is noise
+WORTH_ON_A_CPU = 0.10  # of the step there: workers take cores from the step they are to help
+HANDOVER_MS = 2.0  # a batch from a worker costs 1 to 2 ms itself: no setting saves less than that
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What the median step waits for its loader; ``long`` is a wait that is worth shortening."""
+
+    loader: Loader
+    ms: float
+    step_ms: float
+    share: float
+    long: bool
+
+    @property
+    def words(self) -> str:
+        """``40.0 ms of 100 ms (40 %)``."""
+        whole = milliseconds(self.step_ms)
+        return f"{milliseconds(self.ms)} of {whole} ({percent(self.share)})"
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The numbers behind the words."""
+        return Metric("data wait", self.ms, "ms"), Metric("step", self.step_ms, "ms")
+
+
+def wait_for_data(recording: Recording) -> Wait | None:
+    """The wait for the loader that feeds the steps, where one can be shortened."""
+    ledger, loader = recording.ledger, feeding_loader(recording.evidence)
+    if ledger is None or loader is None:
+        return None
+    ms = ledger.total("data")
+    share = ledger.share(ms)
+    least = WORTH_MENTIONING if ledger.device == "cuda" else WORTH_ON_A_CPU
+    return Wait(loader, ms, ledger.step_ms, share, share >= least) if ms >= HANDOVER_MS else None
+
+
+def feeding_loader(evidence: Evidence) -> Loader | None:
+    """The loader of most batches; where optimizers step, one whose batches are learned from."""
+    learns = evidence.step_kind == "optimizer"
+    found = [each for each in evidence.loaders if each.trains or not learns]
+    return max(found, key=lambda each: (each.trains, each.batches), default=None)
+
+
+def reading_samples(evidence: Evidence, loader: Loader) -> list[Sampled]:
+    """What ran while the script waited for a batch, here or in a worker, but the waiting itself."""
+    found = [each for each in evidence.sampled if each.waiting and each.where.path]
+    return [each for each in found if each.where != loader.used]
+
+
+def mostly_at(evidence: Evidence, loader: Loader) -> str:
+    """``, mostly at data.py:31``, where it was seen what takes the time."""
+    counts: Counter[Line] = Counter()
+    for each in reading_samples(evidence, loader):
+        counts[each.where] += each.samples
+    return f", mostly at {label(counts.most_common(1)[0][0])}" if counts else ""

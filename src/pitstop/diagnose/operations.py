@@ -1,0 +1,42 @@
+"""Operations: what a recorded operation is called, what it worked on, and which a line ran."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pitstop.core.evidence import Line, Operation
+
+TENSOR = re.compile(r"(\w+)\[([\d,]*)\]@(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor that went into an operation."""
+
+    kind: str  # "float32"
+    sizes: tuple[int, ...]
+    device: str
+
+
+def short(operation: Operation) -> str:
+    """``aten.convolution_backward.default`` as people say it; other calls keep their names."""
+    name = operation.name
+    return name.split(".")[1] if name.startswith("aten.") else name
+
+
+def tensors(operation: Operation) -> tuple[Tensor, ...]:
+    """What the operation was given."""
+    return tuple(
+        Tensor(kind, tuple(int(size) for size in sizes.split(",") if size), device)
+        for kind, sizes, device in TENSOR.findall(operation.shapes)
+    )
+
+
+def by_line(operations: Iterable[Operation]) -> dict[Line, list[Operation]]:
+    """The operations of each known line, in the order in which the lines were met."""
+    lines: dict[Line, list[Operation]] = defaultdict(list)
+    for operation in operations:
+        if operation.where.path:
+            lines[operation.where].append(operation)
+    return dict(lines)

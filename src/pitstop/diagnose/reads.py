@@ -1,0 +1,81 @@
+"""Reads: numbers that Python takes out of tensors, and the time that a step loses over them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pitstop.core.evidence import Line, Operation
+from pitstop.core.ledger import Ledger
+from pitstop.diagnose.operations import by_line, short
+from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.row_loops import READ, ROWS, VIEWS, is_beside, rows_taken
+from pitstop.diagnose.transfers import copy_lines
+
+WORTH_MENTIONING = 0.01  # of the step, on a GPU; a suspicion that costs less is cleared
+WORTH_ON_A_CPU = 0.05  # of the step there, where the read itself is all that can be saved
+FEWEST_NUMBERS = 20  # read by one line of a step; a few are metrics that somebody logs
+EMPTYING = "torch.cuda.empty_cache"  # which has its own rule
+WORDS = {
+    READ: "`.item()`",
+    "_to_copy": "`.cpu()`",
+    "copy_": "`.cpu()`",
+    "nonzero": "`nonzero`",
+    "masked_select": "a mask as index",
+    "index": "a mask as index",
+    "torch.Tensor.tolist": "`.tolist()`",
+    "torch.Tensor.__repr__": "printing a tensor",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """All reads of one line in a step, and what the ledger has for them."""
+
+    where: Line
+    what: str
+    calls: int
+    ms: float
+
+
+def waiting_reads(recording: Recording, ledger: Ledger) -> Iterator[Read]:
+    """The lines after which the GPU runs dry because Python waited for it, dearest first."""
+    evidence = recording.evidence
+    lines = by_line(evidence.operations)
+    waits = {row.where for row in ledger.rows if row.cause == "sync" and row.where.path}
+    waits -= copy_lines(recording).keys()
+    for line in sorted(waits, key=lambda each: -ledger.total("sync", where=each)):
+        operations = lines.get(line, [])
+        ms = ledger.total("sync", where=line)
+        if ledger.share(ms) < WORTH_MENTIONING or _has_to_wait(operations):
+            continue
+        waiting = [each for each in operations if each.waits]
+        first = max(waiting, key=lambda each: each.calls, default=None)
+        what = WORDS.get(short(first), f"`{short(first)}`") if first else "This line"
+        yield Read(line, what, sum(each.calls for each in waiting), ms)
+
+
+def number_loops(recording: Recording, ledger: Ledger) -> Iterator[Read]:
+    """The lines that read one number after the other, dearest first; for runs on the CPU."""
+    lines = by_line(recording.evidence.operations)
+    found = []
+    for line, operations in lines.items():
+        reads = sum(each.calls for each in operations if short(each) == READ)
+        if reads >= FEWEST_NUMBERS:
+            taking = [near for near in lines if _takes_for(near, line, lines[near], reads)]
+            ms = sum(ledger.total(where=each) for each in (line, *taking))
+            found.append(Read(line, WORDS[READ], reads, ms))
+    dear = [each for each in found if ledger.share(each.ms) >= WORTH_ON_A_CPU]
+    yield from sorted(dear, key=lambda each: -each.ms)
+
+
+def _takes_for(near: Line, line: Line, operations: list[Operation], reads: int) -> bool:
+    """Whether a line beside does nothing but take the rows that are read."""
+    takes = {short(each) for each in operations} <= {*ROWS, *VIEWS}
+    beside = near != line and is_beside(near, line)
+    return beside and takes and rows_taken(operations) >= reads
+
+
+def _has_to_wait(operations: list[Operation]) -> bool:
+    """Whether it is a gradient scaler's look at the gradients, or has a rule of its own."""
+    names = {each.name for each in operations}
+    scaler = any(each.phase == "optimizer" for each in operations)
+    return scaler or EMPTYING in names or any("_amp_" in name for name in names)

@@ -1,0 +1,49 @@
+"""PIT203 blocking-copy."""
+
+from collections.abc import Iterator
+
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.rule import rule
+from pitstop.core.units import binary_bytes
+from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.place import span
+from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.transfers import blocking_transfers
+
+
+@rule("PIT203")
+def blocking_copy(recording: Recording) -> Iterator[Finding]:
+    """Python waits while a tensor is copied between host and GPU, and the GPU runs dry.
+
+    From pinned memory, with `non_blocking=True`, the copy runs beside the kernels already
+    queued; kernels queued later still wait for it. Towards the CPU an event must be waited for
+    before the numbers are read. From memory that is not pinned nothing is gained.
+
+    Bad:
+        for batch in train_loader:
+            model(batch["clip"].cuda()).mean().backward()
+
+    Good:
+        for batch in train_loader:
+            model(batch["clip"].cuda(non_blocking=True)).mean().backward()
+    """
+    ledger = recording.ledger
+    if ledger is None:
+        return
+    for each in blocking_transfers(recording):
+        way = "to the GPU" if each.to_device else "off the GPU"
+        pinned = "pinned memory and non_blocking=True"
+        event = f"{pinned}, and an event before the numbers are read"
+        yield Finding(
+            f"{binary_bytes(each.copied_bytes)} are copied {way}, and Python waits: "
+            f"{of_step(each.ms, ledger)}.",
+            span=span(each.where),
+            cure=pinned if each.to_device else event,
+            confidence="measured",
+            metrics=(
+                Metric("copied", each.copied_bytes, "bytes"),
+                Metric("cost", each.ms, "ms"),
+            ),
+            saving=ledger.share(each.ms),
+            changes=("non-blocking",) if each.to_device else (),
+        )

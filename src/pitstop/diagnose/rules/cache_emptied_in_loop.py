@@ -1,0 +1,48 @@
+"""PIT204 cache-emptied-in-loop."""
+
+from collections.abc import Iterator
+
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.rule import rule
+from pitstop.diagnose.cost import idle_behind, of_step
+from pitstop.diagnose.operations import by_line
+from pitstop.diagnose.place import span
+from pitstop.diagnose.recording import Recording
+
+EMPTYING = "torch.cuda.empty_cache"  # as it is recorded
+WORTH_MENTIONING = 0.01  # of the step; a suspicion that costs less is cleared
+
+
+@rule("PIT204")
+def cache_emptied_in_loop(recording: Recording) -> Iterator[Finding]:
+    """The allocator's cache is emptied in every step.
+
+    `torch.cuda.empty_cache` waits for the GPU and gives back memory that the next round asks
+    the driver for again, which waits once more. It frees nothing that a tensor still holds.
+
+    Bad:
+        for batch in train_loader:
+            model(batch).mean().backward()
+            torch.cuda.empty_cache()
+
+    Good:
+        for batch in train_loader:
+            model(batch).mean().backward()
+    """
+    ledger = recording.ledger
+    if ledger is None or ledger.device != "cuda":
+        return
+    calls = [each for each in recording.evidence.operations if each.name == EMPTYING]
+    for line, emptied in by_line(calls).items():
+        ms = idle_behind(ledger, line, sum(each.micros for each in emptied))
+        if ledger.share(ms) < WORTH_MENTIONING:
+            continue
+        yield Finding(
+            f"Emptying the allocator's cache leaves the GPU idle for {of_step(ms, ledger)}.",
+            span=span(line),
+            cure="drop the call: the allocator reuses its memory by itself",
+            confidence="measured",
+            metrics=(Metric("cost", ms, "ms"),),
+            saving=ledger.share(ms),
+            changes=("no-empty-cache",),
+        )

@@ -1,0 +1,84 @@
+"""PIT602 computed-but-unused."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from pitstop.core.evidence import Line
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.ledger import Ledger
+from pitstop.core.rule import rule
+from pitstop.core.units import count, percent, rate
+from pitstop.diagnose.calls import CallTree, call_tree, starred
+from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.parameters import never_called
+from pitstop.diagnose.place import span
+from pitstop.diagnose.recording import Recording
+
+WORTH_MENTIONING = 0.005  # of the step; the proof is certain, so even little is worth a note
+A_NOTE = 0.01  # of the step; below this nobody will measure the gain
+NAMED = 3  # modules named at one line; the line says the rest
+MANY_PARAMETERS = 0.01  # of all numbers in parameters; fewer cost neither memory nor time
+
+
+@rule("PIT602")
+def computed_but_unused(recording: Recording) -> Iterator[Finding]:
+    """A module runs, and nothing depends on its result; or it is trained, and never runs.
+
+    The blocks behind the last feature that is used, a loss term that one of two optimizers
+    drops, a head that is read in another mode only: the time is spent for nobody. Parameters
+    that never get a gradient take memory and hide a mistake.
+
+    Bad:
+        latent, features = encoder(frame)
+        quantised = quantize(latent)
+        return features
+
+    Good:
+        return encoder.features(frame)
+    """
+    ledger = recording.ledger
+    if ledger is None:
+        return
+    tree = call_tree(recording.evidence)
+    unused = [position for position, call in enumerate(tree.calls) if call.unused]
+    by_line: dict[Line, list[int]] = defaultdict(list)
+    for position in tree.outermost(unused):
+        by_line[tree.calls[position].where].append(position)
+    for line, positions in by_line.items():
+        yield from _unused(tree, line, positions, ledger)
+    yield from _never_called(recording)
+
+
+def _unused(tree: CallTree, line: Line, positions: list[int], ledger: Ledger) -> Iterator[Finding]:
+    ms = tree.ms(sum(tree.micros[position] for position in positions), ledger)
+    share = min(ledger.share(ms), ledger.share(ledger.total("unused")))
+    if share < WORTH_MENTIONING:
+        return
+    flops = sum(tree.flops[position] for position in positions)
+    names = sorted({starred(tree.calls[position].path) for position in positions})
+    named = ", ".join(f"`{name}`" for name in names[:NAMED])
+    yield Finding(
+        f"Nothing depends on the result of {named}: {count(len(positions), 'call')} a step, "
+        f"{of_step(ms, ledger)}, {rate(flops, 'FLOP')}.",
+        span=span(line),
+        cure="leave the call out where its result is not needed",
+        severity="note" if share < A_NOTE else "warning",
+        confidence="measured",
+        metrics=(Metric("unused", ms, "ms"), Metric("unused", flops, "FLOP")),
+        saving=share,
+    )
+
+
+def _never_called(recording: Recording) -> Iterator[Finding]:
+    evidence = recording.evidence
+    for dead in never_called(evidence):
+        whole = evidence.parameters.count if evidence.parameters else 0
+        if whole and dead.numbers >= MANY_PARAMETERS * whole:
+            yield Finding(
+                f"`{dead.name}` is handed to the optimizer, but never called: {dead.numbers:,} "
+                f"numbers ({percent(dead.numbers / whole)} of all) without a gradient.",
+                item=dead.name,
+                cure="call it, or take it out of the model",
+                confidence="suspected",  # it may be called in other steps
+                metrics=(Metric("parameters without a gradient", dead.numbers, "numbers"),),
+            )

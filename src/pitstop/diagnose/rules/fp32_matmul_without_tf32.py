@@ -1,0 +1,61 @@
+"""PIT301 fp32-matmul-without-tf32."""
+
+from collections.abc import Iterator
+
+from pitstop.core.evidence import Settings
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.rule import rule
+from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.place import span
+from pitstop.diagnose.precision import (
+    CONVOLUTIONS,
+    MATRICES,
+    in_float32,
+    slow_rows,
+    tf32_saves_ms,
+)
+from pitstop.diagnose.recording import Recording
+
+WORTH_MENTIONING = 0.02  # of the step; it is one line to write, and it rounds
+
+
+@rule("PIT301")
+def fp32_matmul_without_tf32(recording: Recording) -> Iterator[Finding]:
+    """Float32 matrices are multiplied without TF32, which leaves the tensor cores idle.
+
+    From Ampere on a GPU multiplies in TF32 when it is allowed to. Convolutions are allowed it
+    unasked, matrices are not. It rounds to ten bits. A model in bfloat16 or under autocast
+    gains nothing.
+
+    Bad:
+        model = torch.nn.TransformerEncoderLayer(512, 8).cuda()
+
+    Good:
+        torch.set_float32_matmul_precision("high")
+        model = torch.nn.TransformerEncoderLayer(512, 8).cuda()
+    """
+    ledger, settings = recording.ledger, recording.evidence.settings
+    if ledger is None or ledger.device != "cuda" or settings is None:
+        return
+    names = _without_tf32(settings)
+    operations = in_float32(recording.evidence, names)
+    rows = [row for row in slow_rows(recording, names) if operations]
+    at_most = tf32_saves_ms(operations, recording.limits)
+    left = sum(row.ms for row in rows)
+    ms = left if at_most is None else min(left, at_most)
+    if not rows or ledger.share(ms) < WORTH_MENTIONING:
+        return
+    yield Finding(
+        f"Float32 products run without TF32: up to {of_step(ms, ledger)} are left on the table.",
+        span=span(rows[0].where),
+        cure='torch.set_float32_matmul_precision("high")',
+        confidence="measured",
+        metrics=(Metric("above TF32", ms, "ms"),),
+        saving=ledger.share(ms),
+        changes=("tf32",),
+    )
+
+
+def _without_tf32(settings: Settings) -> set[str]:
+    matrices = set() if settings.tf32_matmul else MATRICES
+    return matrices | (set() if settings.tf32_cudnn else CONVOLUTIONS)

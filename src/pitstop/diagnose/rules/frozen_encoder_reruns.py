@@ -1,0 +1,83 @@
+"""PIT608 frozen-encoder-reruns."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from pitstop.core.evidence import Evidence, Line, ModuleCall
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.rule import rule
+from pitstop.core.units import count
+from pitstop.diagnose.calls import call_tree
+from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.loading import feeding_loader
+from pitstop.diagnose.place import span
+from pitstop.diagnose.recording import Recording
+
+WORTH_MENTIONING = 0.01  # of the step, or of all parameters: memory is often the larger gain
+TOKENS = ("int64[", "int32[")  # what text becomes: no augmentation changes it
+
+
+@rule("PIT608")
+def frozen_encoder_reruns(recording: Recording) -> Iterator[Finding]:
+    """A frozen encoder computes again what it has computed for the same input before.
+
+    The captions of a finite dataset are the same in every epoch, and so is what a frozen text
+    encoder says about them. Encoded once and kept, they cost nothing in the step, and the encoder
+    can leave the GPU. Inputs that are augmented anew each time must be encoded each time.
+
+    Bad:
+        for batch in train_loader:
+            text = text_encoder(batch["ids"])
+
+    Good:
+        encoded = {ids: text_encoder(ids) for ids in captions}
+        for batch in train_loader:
+            text = encoded[batch["ids"]]
+    """
+    evidence, ledger = recording.evidence, recording.ledger
+    if ledger is None:
+        return
+    tree = call_tree(evidence)
+    all_parameters = max(
+        1, sum({call.path: call.parameters for call in tree.calls if call.parent < 0}.values())
+    )
+    by_line: dict[Line, list[int]] = defaultdict(list)
+    for position, call in enumerate(tree.calls):
+        if call.frozen and call.parent < 0 and call.parameters and not call.graph:
+            by_line[call.where].append(position)
+    for line, positions in by_line.items():
+        calls = [tree.calls[position] for position in positions]
+        ms = tree.ms(sum(tree.micros[position] for position in positions), ledger)
+        same = _known(calls)
+        samples = _samples_of_tokens(evidence, calls)
+        held = calls[0].parameters / all_parameters
+        share = ledger.share(ms)
+        if max(share, held) < WORTH_MENTIONING or not (same or samples):
+            continue
+        tokens = f"reads tokens of a dataset of {count(samples, 'sample')}"
+        why = f"gets the same input {same} times a step" if same else tokens
+        yield Finding(
+            f"`{calls[0].path}` is frozen and {why}, and takes {of_step(ms, ledger)}.",
+            span=span(line),
+            cure="encode each input once and keep the result, keyed by content",
+            severity="warning" if share >= WORTH_MENTIONING else "note",
+            confidence="measured" if same else "suspected",
+            metrics=(
+                Metric("frozen encoder", ms, "ms"),
+                Metric("its parameters", calls[0].parameters, "numbers"),
+            ),
+            saving=share,
+        )
+
+
+def _known(calls: list[ModuleCall]) -> int:
+    """How often one content came in; nothing where each came once."""
+    most = Counter(call.content for call in calls if call.content).most_common(1)
+    return most[0][1] if most and most[0][1] > 1 else 0
+
+
+def _samples_of_tokens(evidence: Evidence, calls: list[ModuleCall]) -> int:
+    """The size of the dataset that is learned from, where only tokens go in; else 0."""
+    loader = feeding_loader(evidence)
+    tokens = all(call.shapes.startswith(TOKENS) for call in calls)
+    return loader.length or 0 if loader and loader.trains and tokens else 0

@@ -1,0 +1,54 @@
+"""PIT101 gpu-starved-by-loader."""
+
+from collections.abc import Iterator
+
+from pitstop.core.finding import Finding
+from pitstop.core.rule import rule
+from pitstop.core.units import count
+from pitstop.diagnose.loading import Wait, mostly_at, wait_for_data
+from pitstop.diagnose.place import span
+from pitstop.diagnose.recording import Recording
+
+
+@rule("PIT101")
+def gpu_starved_by_loader(recording: Recording) -> Iterator[Finding]:
+    """The device idles while the next batch is read and decoded.
+
+    Only the part of the wait in which the device has run dry counts: work queued before hides
+    the rest. More workers hide it, a cache in memory removes it. Without workers and without a
+    GPU nothing could be hidden, and loader-without-workers names the cause.
+
+    Bad:
+        loader = torch.utils.data.DataLoader(clips, batch_size=8, num_workers=1)
+
+    Good:
+        loader = torch.utils.data.DataLoader(
+            clips, batch_size=8, num_workers=8, persistent_workers=True
+        )
+    """
+    ledger, wait = recording.ledger, wait_for_data(recording)
+    if ledger is None or wait is None or not wait.long:
+        return
+    if not wait.loader.workers and ledger.device == "cpu":
+        return
+    loader = wait.loader
+    who = "The GPU has nothing to do for" if ledger.device == "cuda" else "Each step waits"
+    workers = count(loader.workers, "worker") if loader.workers else "no workers"
+    where = mostly_at(recording.evidence, loader)
+    yield Finding(
+        f"{who} {wait.words} until the next batch of `{loader.dataset}` is there, which has "
+        f"{workers}{where}.",
+        span=span(loader.made),
+        cure=_cure(wait, recording.machine.cores),
+        confidence="measured",
+        metrics=wait.metrics,
+        saving=wait.share,
+        changes=("loader",),
+    )
+
+
+def _cure(wait: Wait, cores: int) -> str:
+    if cores and wait.loader.workers >= cores:
+        return "make a sample cheaper or keep the samples in memory: every core has its worker"
+    more = 2 * wait.loader.workers or 4
+    return f"num_workers={min(more, cores) if cores else more}, persistent_workers=True"

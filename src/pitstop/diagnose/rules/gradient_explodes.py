@@ -1,0 +1,59 @@
+"""PIT703 gradient-explodes."""
+
+from collections.abc import Iterator, Sequence
+from math import inf
+from statistics import median
+
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.rule import rule
+from pitstop.diagnose.recording import Recording
+
+EXPLOSION = 100.0  # times the median so far; ten is weather
+ENOUGH_STEPS = 8  # before the first judgement; the first steps of a run are wild
+HIGHEST = 10.0  # times the highest so far: a loss near zero has a median of nothing
+
+
+@rule("PIT703")
+def gradient_explodes(recording: Recording) -> Iterator[Finding]:
+    """The gradient norm or the loss jumps to a hundred times what it was.
+
+    One such step undoes many, and is often the last before the loss turns NaN. Clipping the norm
+    limits the damage; the batch or the operation behind it is the cause.
+
+    Bad:
+        loss.backward()
+        optimizer.step()
+
+    Good:
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    """
+    steps = recording.evidence.steps
+    norms = [step.gradient_norm for step in steps]
+    losses = [None if step.loss is None else abs(step.loss) for step in steps]
+    for name, values in (("gradient norm", norms), ("loss", losses)):
+        found = _explosion(values)
+        if found:
+            step, usual, value = found
+            yield Finding(
+                f"Step {step}: the {name} jumps from about {usual:.3g} to {value:.3g}.",
+                cure="clip the gradient norm; look at that batch, and at the learning rate",
+                confidence="measured",
+                metrics=(Metric("step", step, "step"), Metric(name, value, "")),
+            )
+            return
+
+
+def _explosion(values: Sequence[float | None]) -> tuple[int, float, float] | None:
+    """The first step, from 1, that exceeds all before it by far, with the usual value."""
+    before: list[float] = []
+    for number, value in enumerate(values, 1):
+        if value is None or not value < inf:
+            continue
+        if len(before) >= ENOUGH_STEPS:
+            usual = median(before)
+            if usual and value > EXPLOSION * usual and value > HIGHEST * max(before):
+                return number, usual, value
+        before.append(value)
+    return None

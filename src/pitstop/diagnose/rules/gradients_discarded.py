@@ -1,0 +1,66 @@
+"""PIT603 gradients-discarded."""
+
+from collections.abc import Iterator
+
+from pitstop.core.evidence import Line
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.ledger import Ledger
+from pitstop.core.rule import rule
+from pitstop.diagnose.calls import CallTree, call_tree
+from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.parameters import Named, roots_of
+from pitstop.diagnose.place import label, span
+from pitstop.diagnose.recording import Recording
+
+WORTH_MENTIONING = 0.02  # of the step; below this a detach is not worth a line of code
+WASTED = 0.5  # of the backward time: one pass of two is for nothing, or the weights' half of one
+
+
+@rule("PIT603")
+def gradients_discarded(recording: Recording) -> Iterator[Finding]:
+    """A backward pass computes gradients that are zeroed before any optimizer reads them.
+
+    An adversary's loss that is not detached from the network it judges runs back through all of
+    that network; so does a frozen loss network whose weights still ask for gradients.
+
+    Bad:
+        loss = mse(discriminator(features), valid)
+        loss.backward(retain_graph=True)
+
+    Good:
+        loss = mse(discriminator(features.detach()), valid)
+        loss.backward()
+    """
+    found, ledger = recording.evidence.parameters, recording.ledger
+    if found is None or ledger is None or recording.evidence.step_kind != "optimizer":
+        return
+    tree = call_tree(recording.evidence)
+    yield from _discarded(tree, found.discarded, found.discarded_at, ledger)
+    for root in roots_of(tree, found.gradient_unused):
+        ms = tree.ms(tree.backward_micros[root], ledger) * WASTED
+        if ledger.share(ms) >= WORTH_MENTIONING:
+            name = tree.calls[root].path
+            message = f"No optimizer holds the parameters of `{name}`, yet their gradients cost"
+            cure = f"`requires_grad_(False)` on `{name}`, or give its parameters to an optimizer"
+            yield _finding(message, ms, ledger, cure, tree.calls[root].where)
+
+
+def _discarded(tree: CallTree, named: Named, at: Line, ledger: Ledger) -> Iterator[Finding]:
+    roots = roots_of(tree, named)
+    ms = sum(tree.ms(tree.backward_micros[root], ledger) for root in roots) * WASTED
+    if roots and ledger.share(ms) >= WORTH_MENTIONING:
+        names = ", ".join(f"`{tree.calls[root].path}`" for root in roots)
+        came = f" comes by {label(at)} and" if at.path else ""
+        message = f"A backward pass{came} fills the gradients of {names}, which are then zeroed:"
+        yield _finding(message, ms, ledger, "detach what is passed on there", at)
+
+
+def _finding(message: str, ms: float, ledger: Ledger, cure: str, at: Line) -> Finding:
+    return Finding(
+        f"{message} up to {of_step(ms, ledger)}.",
+        span=span(at),
+        cure=cure,
+        confidence="measured",
+        metrics=(Metric("gradients for nothing, at most", ms, "ms"),),
+        saving=ledger.share(ms),
+    )

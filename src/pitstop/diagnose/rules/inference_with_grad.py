@@ -1,0 +1,45 @@
+"""PIT503 inference-with-grad."""
+
+from collections.abc import Iterator
+
+from pitstop.core.finding import Finding
+from pitstop.core.rule import rule
+from pitstop.core.units import count
+from pitstop.diagnose.calls import call_tree, lines_of
+from pitstop.diagnose.place import span
+from pitstop.diagnose.recording import Recording
+
+
+@rule("PIT503")
+def inference_with_grad(recording: Recording) -> Iterator[Finding]:
+    """A network runs with gradients on, and no backward pass ever follows.
+
+    Every activation is kept for a backward pass that never comes. `torch.no_grad` lets each one go
+    as soon as the next layer has read it. `eval` changes dropout and batch norm, not autograd.
+
+    Bad:
+        model.eval()
+        frames = model(batch)
+
+    Good:
+        model.eval()
+        with torch.inference_mode():
+            frames = model(batch)
+    """
+    evidence = recording.evidence
+    learns = evidence.step_kind == "optimizer" or any(step.backward_ms for step in evidence.steps)
+    if not evidence.steady or learns or any(each.backward for each in evidence.operations):
+        return
+    tree = call_tree(evidence)
+    kept = [each for each, call in enumerate(tree.calls) if call.graph and call.parent < 0]
+    for line in lines_of(tree, kept):
+        names = sorted({tree.calls[each].path for each in kept if tree.calls[each].where == line})
+        calls = sum(tree.calls[each].where == line for each in kept)
+        yield Finding(
+            f"`{names[0]}` keeps its activations for a backward pass ({count(calls, 'call')} a "
+            "step), and the run has none.",
+            span=span(line),
+            cure="with torch.inference_mode():",
+            confidence="measured",
+            changes=("inference-mode",),
+        )

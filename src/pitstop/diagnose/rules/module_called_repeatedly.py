@@ -1,0 +1,74 @@
+"""PIT601 module-called-repeatedly."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.ledger import Ledger
+from pitstop.core.rule import rule
+from pitstop.diagnose.calls import CallTree, call_tree, labels, lines_of, pattern, repeats, stretch
+from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.tiles import tilings
+
+WORTH_MENTIONING = 0.015  # of the step in the calls after the first; less is not worth an edit
+
+Group = tuple[int, ...]
+
+
+@rule("PIT601")
+def module_called_repeatedly(recording: Recording) -> Iterator[Finding]:
+    """A module is called several times a step on equal shapes, where once would do.
+
+    One call on the stacked batch launches each kernel once and fills the device better. It gives
+    the same numbers, unless batch norm in training mode takes its statistics over the whole
+    batch. Calls that need each other's results, recomputed ones and the batches of an
+    accumulated step do not count.
+
+    Bad:
+        before, after = encoder(previous), encoder(following)
+
+    Good:
+        before, after = encoder(torch.cat((previous, following))).chunk(2)
+    """
+    evidence, ledger = recording.evidence, recording.ledger
+    if ledger is None:
+        return
+    tree = call_tree(evidence)
+    families: dict[tuple[object, ...], list[Group]] = defaultdict(list)
+    tiled = {position for each in tilings(evidence, tree) for position in each.calls}
+    for group in repeats(evidence, tree):
+        if not tiled.isdisjoint(group):
+            continue  # tiles have a rule of their own
+        families[tree.calls[group[0]].kind, lines_of(tree, group)].append(group)
+    spent = {key: _after_first(tree, groups) for key, groups in families.items()}
+    for key, groups in families.items():
+        ms = tree.ms(spent[key], ledger)
+        if ledger.share(ms) >= WORTH_MENTIONING:
+            part = spent[key] / sum(spent.values())
+            yield _finding(tree, groups, ms, ledger, min(ms, part * ledger.total("repeated")))
+
+
+def _after_first(tree: CallTree, groups: list[Group]) -> float:
+    return sum(tree.micros[position] for group in groups for position in group[1:])
+
+
+def _finding(
+    tree: CallTree, groups: list[Group], ms: float, ledger: Ledger, saved_ms: float
+) -> Finding:
+    name = pattern(tree.calls[group[0]].path for group in groups)
+    calls, at_once = sum(map(len, groups)), max(map(len, groups))
+    times = f"{calls} times a step" + (f", {at_once} at a time," if len(groups) > 1 else "")
+    lines = lines_of(tree, groups[0])
+    by_batch = any("BatchNorm" in call.kind and call.training for call in tree.below(groups[0][0]))
+    same = "takes its statistics over all of them" if by_batch else "gives the same numbers"
+    return Finding(
+        f"`{name}` is called {times} on equal shapes ({labels(lines)}), and all but the first "
+        f"take {of_step(ms, ledger)}; one call on the stacked batch {same}.",
+        span=stretch(lines),
+        cure="stack the inputs along the batch and call it once; keep the result of an equal input",
+        severity="note" if by_batch else "warning",
+        confidence="measured",
+        metrics=(Metric("calls", calls, "calls"), Metric("calls after the first", ms, "ms")),
+        saving=ledger.share(saved_ms) if ledger.floor_known else None,
+    )

@@ -1,0 +1,75 @@
+"""PIT701 non-finite."""
+
+from collections.abc import Iterator
+
+from pitstop.core.evidence import Evidence, NonFinite
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.rule import rule
+from pitstop.diagnose.place import span
+from pitstop.diagnose.recording import Recording
+
+CURES = {
+    "input": "look at the file behind that batch; a NaN that is read in poisons everything",
+    "forward": "keep its input away from where it is not defined: an epsilon, or a clamp before it",
+    "backward": "keep the operation away from where its slope is infinite, such as sqrt of zero",
+    "weights": "lower the learning rate or clip the gradient norm before the step",
+}
+
+
+@rule("PIT701")
+def non_finite(recording: Recording) -> Iterator[Finding]:
+    """The loss turns NaN or infinite, and no step after that learns anything.
+
+    The first number that is not finite has one origin: a batch, an operation of the forward pass,
+    its derivative, or weights after a step that was too large. Checking the loss in each step
+    finds it too late, and makes Python wait for the GPU.
+
+    Bad:
+        loss = -torch.log(probability).mean()
+
+    Good:
+        loss = -torch.log(probability.clamp(min=1e-6)).mean()
+    """
+    evidence = recording.evidence
+    found, first = evidence.non_finite, _first_bad_step(evidence)
+    if found is not None and not (_scaler_at_work(evidence, found) and not first):
+        yield Finding(
+            _story(found),
+            span=span(found.where),
+            item=found.module,
+            cure=CURES.get(found.phase, ""),
+            severity="error",
+            confidence="measured",
+            metrics=(Metric("first bad step", found.step, "step"),),
+        )
+    elif found is None and first:
+        yield Finding(
+            f"The loss is not finite from step {first} of {len(evidence.steps)} on.",
+            severity="error",
+            confidence="measured",
+            metrics=(Metric("first bad step", first, "step"),),
+        )
+
+
+def _first_bad_step(evidence: Evidence) -> int:
+    """Counted from 1; 0: there is none."""
+    steps = enumerate(evidence.steps, 1)
+    return next((number for number, step in steps if not step.loss_finite), 0)
+
+
+def _scaler_at_work(evidence: Evidence, found: NonFinite) -> bool:
+    """Whether it is a gradient that overflowed in half precision, which a scaler is there for."""
+    return found.phase == "backward" and any(step.scale for step in evidence.steps)
+
+
+def _story(found: NonFinite) -> str:
+    who = f"`{found.operation}`" if found.operation else "an operation"
+    detail = f" {found.detail}" if found.detail else ""
+    module = f" in `{found.module}`" if found.module else ""
+    what = {
+        "input": f"the batch that comes in{module} already is not finite{detail}",
+        "forward": f"{who}{detail}{module} gives the first result that is not finite",
+        "backward": f"the gradient of {who}{detail}{module} is the first that is not finite",
+        "weights": f"weights{module} are not finite after the step before{detail}",
+    }
+    return f"Step {found.step}: {what.get(found.phase, 'a number is not finite' + module)}."

@@ -1,0 +1,71 @@
+"""PIT606 optimizer-not-fused."""
+
+from collections.abc import Iterator
+
+from pitstop.core.evidence import Optimizer
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.machine import Machine
+from pitstop.core.rule import rule
+from pitstop.core.units import count
+from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.place import span
+from pitstop.diagnose.recording import Recording
+
+FUSABLE = {"Adam", "AdamW", "SGD"}
+WORTH_MENTIONING = 0.05  # of the step; fusing less than that cannot be measured
+MANY_TENSORS = 32  # fewer are a handful of calls, which fusing hardly shortens
+TRAFFIC_BYTES = 28  # for each number: Adam reads four floats and writes three
+FUSED_ON_A_CPU = (2, 4)  # the torch release from which a CPU has it too
+
+
+@rule("PIT606")
+def optimizer_not_fused(recording: Recording) -> Iterator[Finding]:
+    """The optimizer updates in many small kernels where one would do.
+
+    By default each step launches a chain of kernels over lists of parameters, and reads and
+    writes them several times over. `fused=True` does it in one pass. It matters where the step
+    is short or the parameters are many; rounding differs in the last digit.
+
+    Bad:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    Good:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    """
+    evidence, ledger = recording.evidence, recording.ledger
+    slow = [each for each in evidence.optimizers if each.name in FUSABLE and not each.fused]
+    if ledger is None or not slow or not _can_fuse(recording.machine, ledger.device):
+        return
+    spent_ms = max(evidence.median_ms("optimizer_ms"), ledger.total("optimizer"))
+    tensors = sum(each.tensors for each in evidence.optimizers)
+    for each in slow:
+        ms = spent_ms * each.tensors / tensors if tensors else 0.0
+        saved_ms = max(0.0, ms - _floor_ms(recording, each))
+        if each.tensors < MANY_TENSORS or ledger.share(saved_ms) < WORTH_MENTIONING:
+            continue
+        yield Finding(
+            f"`{each.name}` takes {of_step(ms, ledger)} for "
+            f"{count(each.tensors, 'tensor')}; `fused=True` updates them in one pass.",
+            span=span(each.made),
+            cure="fused=True",
+            confidence="measured",
+            metrics=(Metric("optimizer", ms, "ms"), Metric("tensors", each.tensors, "tensors")),
+            saving=ledger.share(saved_ms),
+            changes=("fused-optimizer",),
+        )
+
+
+def _can_fuse(machine: Machine, device: str) -> bool:
+    torch = machine.package("torch")
+    if device == "cuda" or torch is None:
+        return True
+    release = tuple(int(part) for part in torch.version.split(".")[:2] if part.isdigit())
+    return release >= FUSED_ON_A_CPU
+
+
+def _floor_ms(recording: Recording, optimizer: Optimizer) -> float:
+    """The least that one pass over the parameters takes; zero where nobody measured."""
+    limits = recording.limits
+    if limits is None or not limits.copy_bytes_per_s:
+        return 0.0
+    return optimizer.parameters * TRAFFIC_BYTES / limits.copy_bytes_per_s * 1e3

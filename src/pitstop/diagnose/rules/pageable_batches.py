@@ -1,0 +1,56 @@
+"""PIT103 pageable-batches."""
+
+from collections.abc import Iterator
+
+from pitstop.core.evidence import Evidence
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.rule import rule
+from pitstop.core.units import binary_bytes
+from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.loading import feeding_loader
+from pitstop.diagnose.place import span
+from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.transfers import blocking_transfers
+
+TO_DEVICE, PAGEABLE = "Memcpy HtoD", "Pageable"  # as CUDA calls such a copy
+
+
+@rule("PIT103")
+def pageable_batches(recording: Recording) -> Iterator[Finding]:
+    """Batches are copied to the GPU from memory that is not pinned.
+
+    The driver first copies them to pinned memory of its own, and Python waits for that. A
+    loader with `pin_memory=True` does it beside the step, and only then can the copy run beside
+    the kernels. Data that is indexed in memory is pinned by `.pin_memory()`, once.
+
+    Bad:
+        loader = torch.utils.data.DataLoader(clips, num_workers=4)
+
+    Good:
+        loader = torch.utils.data.DataLoader(clips, num_workers=4, pin_memory=True)
+    """
+    ledger, evidence = recording.ledger, recording.evidence
+    copies = [each for each in blocking_transfers(recording) if each.to_device]
+    if ledger is None or not copies or not _is_pageable(evidence):
+        return
+    loader = feeding_loader(evidence)
+    ms, size = sum(each.ms for each in copies), sum(each.copied_bytes for each in copies)
+    yield Finding(
+        f"{binary_bytes(size)} a step are copied to the GPU from memory that is not pinned, "
+        f"which costs {of_step(ms, ledger)}.",
+        span=span(loader.made if loader else copies[0].where),
+        cure="pin_memory=True" if loader else "keep the data in pinned memory: .pin_memory()",
+        confidence="measured",
+        metrics=(Metric("copied", size, "bytes"), Metric("copies", ms, "ms")),
+        saving=ledger.share(ms),
+        changes=("loader",) if loader else (),
+    )
+
+
+def _is_pageable(evidence: Evidence) -> bool:
+    """What CUDA says of the copies; else a loader that does not pin."""
+    copies = [each.name for each in evidence.kernels if TO_DEVICE in each.name]
+    if copies:
+        return any(PAGEABLE in name for name in copies)
+    loader = feeding_loader(evidence)
+    return loader is not None and not loader.pinned

@@ -1,0 +1,58 @@
+"""PIT706 parameter-outside-optimizer."""
+
+from collections.abc import Iterator
+
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.rule import rule
+from pitstop.core.units import count
+from pitstop.diagnose.calls import call_tree
+from pitstop.diagnose.parameters import Named, roots_of
+from pitstop.diagnose.place import span
+from pitstop.diagnose.recording import Recording
+
+NAMED = 3  # parameters named one by one; more are counted
+
+
+@rule("PIT706")
+def parameter_outside_optimizer(recording: Recording) -> Iterator[Finding]:
+    """A parameter gets a gradient, but no optimizer holds it: it never learns.
+
+    Learned loss weights, a head that was added later, a second network: `model.parameters()`
+    does not know of them. A network that shall not learn asks for no gradient.
+
+    Bad:
+        criterion = UncertaintyLoss()
+        optimizer = torch.optim.Adam(model.parameters())
+
+    Good:
+        criterion = UncertaintyLoss()
+        optimizer = torch.optim.Adam([*model.parameters(), *criterion.parameters()])
+    """
+    evidence = recording.evidence
+    found = evidence.parameters
+    if found is None or evidence.step_kind != "optimizer":
+        return
+    outside = set(found.outside_optimizer)
+    forgotten = tuple(each for each in found.gradient_unused if each in outside)
+    if not forgotten:
+        return
+    tree = call_tree(evidence)
+    roots = roots_of(tree, forgotten)
+    where = tree.calls[roots[0]].where if roots else None
+    names = ", ".join(f"`{tree.calls[root].path}`" for root in roots)
+    numbers = sum(size for _, size in forgotten)
+    yield Finding(
+        f"{_named(forgotten)}{f' of {names}' if names else ''} ({count(numbers, 'number')}) "
+        "get a gradient, but no optimizer holds them: they never learn.",
+        span=span(where) if where else None,
+        item=forgotten[0][0],
+        cure="give them to an optimizer, or freeze them with `requires_grad_(False)`",
+        confidence="certain",
+        metrics=(Metric("outside any optimizer", numbers, "numbers"),),
+    )
+
+
+def _named(parameters: Named) -> str:
+    if len(parameters) > NAMED:
+        return count(len(parameters), "parameter")
+    return ", ".join(f"`{name}`" for name, _ in parameters)

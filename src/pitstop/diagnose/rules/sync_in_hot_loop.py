@@ -1,0 +1,53 @@
+"""PIT201 sync-in-hot-loop."""
+
+from collections.abc import Iterator
+
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.ledger import Ledger
+from pitstop.core.rule import rule
+from pitstop.core.units import count
+from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.place import span
+from pitstop.diagnose.reads import Read, number_loops, waiting_reads
+from pitstop.diagnose.recording import Recording
+
+
+@rule("PIT201")
+def sync_in_hot_loop(recording: Recording) -> Iterator[Finding]:
+    """Python reads numbers out of tensors while the step waits.
+
+    On a GPU no kernel is queued until the number is there, so the GPU runs dry afterwards: keep
+    tensors, and read them every hundred steps. On the CPU one read costs a microsecond or two,
+    and only a loop over numbers is dear: read them all at once.
+
+    Bad:
+        for score in scores:
+            total += score.item()
+
+    Good:
+        total += scores.sum()
+    """
+    ledger = recording.ledger
+    if ledger is None:
+        return
+    for read in waiting_reads(recording, ledger) if ledger.device == "cuda" else ():
+        often = f", {count(read.calls, 'time')} a step" if read.calls else ""
+        message = f"{read.what} makes Python wait for the GPU{often}"
+        message += f"; until its queue is full again it costs {of_step(read.ms, ledger)}."
+        yield _finding(message, read, ledger, "keep the tensor, and read it every hundred steps")
+    for read in number_loops(recording, ledger) if ledger.device == "cpu" else ():
+        cost = of_step(read.ms, ledger)
+        message = f"{read.what} reads {read.calls} numbers a step, one by one: {cost}."
+        cure = "compute on the whole tensor and read once: .sum().item() or .tolist()"
+        yield _finding(message, read, ledger, cure)
+
+
+def _finding(message: str, read: Read, ledger: Ledger, cure: str) -> Finding:
+    return Finding(
+        message,
+        span=span(read.where),
+        cure=cure,
+        confidence="measured",
+        metrics=(Metric("reads", read.calls, "reads"), Metric("cost", read.ms, "ms")),
+        saving=ledger.share(read.ms),
+    )

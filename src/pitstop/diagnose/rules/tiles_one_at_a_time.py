@@ -1,0 +1,61 @@
+"""PIT610 tiles-one-at-a-time."""
+
+from collections.abc import Iterator
+
+from pitstop.core.finding import Finding, Metric
+from pitstop.core.rule import rule
+from pitstop.core.units import count
+from pitstop.diagnose.calls import call_tree
+from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.place import span
+from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.tiles import tilings
+
+WORTH_MENTIONING = 0.05  # of the step in tiles that could join another; less is not worth memory
+
+
+@rule("PIT610")
+def tiles_one_at_a_time(recording: Recording) -> Iterator[Finding]:
+    """Tiles of a picture go through the network one by one.
+
+    A small tile does not fill a GPU: tiles of one size go through together, as a batch. How
+    many fit is a matter of memory, and a large tile may fill the GPU alone: what batching can
+    save at most is the time above the hardware's floor.
+
+    Bad:
+        for top in range(0, height, 64):
+            for left in range(0, width, 64):
+                tile = image[:, :, top : top + 64, left : left + 64]
+                result[:, :, top : top + 64, left : left + 64] = model(tile)
+
+    Good:
+        tiles = torch.nn.functional.unfold(image, 64, stride=64)
+        result = model(tiles.view(3, 64, 64, -1).permute(3, 0, 1, 2))
+    """
+    evidence, ledger = recording.evidence, recording.ledger
+    if ledger is None:
+        return
+    on_gpu = ledger.device == "cuda" and ledger.floor_known
+    tree = call_tree(evidence)
+    found = tilings(evidence, tree)
+    for line in dict.fromkeys(each.where for each in found):
+        here = [each for each in found if each.where == line]
+        micros = [sum(tree.micros[call] for call in each.calls) for each in here]
+        joining = sum(
+            spent * (1 - each.shapes / each.tiles) for spent, each in zip(micros, here, strict=True)
+        )
+        ms = tree.ms(joining, ledger)
+        if ledger.share(ms) < WORTH_MENTIONING:
+            continue
+        tiles = sum(each.tiles for each in here)
+        yield Finding(
+            f"{count(tiles, 'tile')} a step go through the network one by one; those that could "
+            f"go together with another of their size take {of_step(ms, ledger)}.",
+            span=span(line),
+            cure="batch tiles of one size, as many as memory holds",
+            severity="warning" if on_gpu else "note",  # a CPU is busy with one tile as with two
+            confidence="suspected",  # a tile may fill the device alone
+            metrics=(Metric("tiles", tiles, "tiles"), Metric("tiles that could join", ms, "ms")),
+            saving=ledger.share(min(ms, ledger.total("repeated"))) if on_gpu else None,
+            changes=("tiled-vae",),
+        )

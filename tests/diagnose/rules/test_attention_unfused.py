@@ -1,0 +1,44 @@
+import pytest
+
+from diagnose.builders import call, line, operation, recording, without_ledger
+from pitstop.diagnose.rules.attention_unfused import attention_unfused
+
+SCORES = "float32[8,4,64,48]@cpu"
+
+
+def attention(name="_softmax", position=0, micros=20.0, taken="float32[32,64,48]@cpu"):
+    return (
+        operation("bmm", line(40), "float32[32,64,16]@cpu float32[32,16,48]@cpu", call=position),
+        operation("add", line(41), SCORES, micros=micros / 4, call=position),
+        operation(name, line(42), SCORES, micros=micros / 2, call=position),
+        operation("_softmax_backward_data", line(42), SCORES, micros=micros / 4, call=position),
+        operation("bmm", line(43), f"{taken} float32[32,48,16]@cpu", call=position),
+        operation("add", line(44), "float32[8,64,64]@cpu", micros=60 - micros, call=position),
+    )
+
+
+def run(*operations, kind="Attention"):
+    return recording(calls=(call("attention", 1, kind=kind),), operations=operations)
+
+
+def test_names_the_softmax_and_what_the_scores_cost_without_the_products():
+    (finding,) = attention_unfused(run(*attention(micros=20.0)))
+    assert (finding.code, finding.span.line) == ("PIT604", 42)
+    assert finding.saving == pytest.approx(0.25)  # 20 of 80 microseconds, backward included
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        run(*attention(micros=2.0)),
+        run(*attention("_safe_softmax")),  # what scaled_dot_product_attention does by itself
+        run(*attention(), kind="MultiheadAttention"),
+        run(*attention(position=-1)),
+        run(*attention(taken="float32[32,64,47]@cpu")),  # the product takes something else
+        run(*attention()[1:]),  # a classifier's softmax
+        recording(),
+        without_ledger(operations=attention()),
+    ],
+)
+def test_quiet(run):
+    assert attention_unfused(run) == []

@@ -1,0 +1,49 @@
+import pytest
+
+from diagnose.builders import backward_passes, loader, recording, without_ledger
+from pitstop.core.evidence import Memory
+from pitstop.core.ledger import Row
+from pitstop.core.machine import Gpu, Machine
+from pitstop.diagnose.rules.batch_headroom_unused import batch_headroom_unused
+
+GIB = 2**30
+
+
+def run(launch_ms=30.0, peak_gib=10, passes=1, **settings):
+    return recording(
+        Row("launch", launch_ms),
+        device="cuda",
+        loaders=(loader(**settings),),
+        memory=(Memory(1.0, gpu_peak_bytes=peak_gib * GIB),),
+        machine=Machine(gpus=(Gpu(memory_bytes=40 * GIB),)),
+        operations=(backward_passes(passes),),
+        step_kind="optimizer",
+    )
+
+
+def test_names_the_loader_and_what_a_double_batch_saves_at_most():
+    (finding,) = batch_headroom_unused(run())
+    assert (finding.code, finding.severity, finding.span.line) == ("PIT509", "note", 5)
+    assert finding.saving == pytest.approx(0.15)
+    assert finding.cure == "a larger batch"
+
+
+def test_knows_accumulated_batches():
+    (finding,) = batch_headroom_unused(run(passes=12))
+    assert ", and 12 batches are accumulated; " in finding.message
+    assert finding.cure == "a larger batch, and fewer of them to a step"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        run(launch_ms=8.0),
+        run(peak_gib=20),
+        run(peak_gib=0),
+        run(trains=False),
+        recording(),
+        without_ledger(),
+    ],
+)
+def test_quiet(run):
+    assert batch_headroom_unused(run) == []

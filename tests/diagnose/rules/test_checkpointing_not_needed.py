@@ -1,0 +1,55 @@
+import pytest
+
+from diagnose.builders import backward_passes, call, recording, without_ledger, work
+from pitstop.core.evidence import Memory
+from pitstop.core.machine import Gpu, Machine
+from pitstop.diagnose.rules.checkpointing_not_needed import checkpointing_not_needed
+
+GIB = 2**30
+GPU = Gpu(memory_bytes=40 * GIB)
+CALLS = (
+    call("block", 86),
+    call("attention", 71, recomputed=True),
+    call("mlp", 3, 1, recomputed=True),
+)
+
+
+def run(again_us=20.0, moved_gib=30, peak_gib=24, passes=1, gpus=(GPU,)):
+    operations = (
+        work(again_us, 2, moved_bytes=moved_gib * GIB),
+        work(10.0, 1, backward=True),
+        work(90 - again_us, 0),
+        backward_passes(passes),
+    )
+    memory = (Memory(1.0, gpu_peak_bytes=peak_gib * GIB),)
+    machine = Machine(gpus=gpus)
+    return recording(calls=CALLS, operations=operations, memory=memory, machine=machine)
+
+
+def test_names_what_is_computed_again_and_the_memory_it_would_take():
+    (finding,) = checkpointing_not_needed(run())
+    assert (finding.code, finding.span.line) == ("PIT508", 71)
+    assert (finding.saving, finding.confidence) == (pytest.approx(0.20), "suspected")
+    assert finding.message == (
+        "Checkpointing computes 20.0 ms of 100 ms again; without it the peak of 24.0 GiB would be "
+        "about 34.0 GiB of 40.0 GiB."
+    )
+
+
+def test_the_batches_of_an_accumulated_step_need_their_memory_one_after_the_other():
+    assert checkpointing_not_needed(run(moved_gib=60, passes=2)) != []
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        run(moved_gib=60),  # would not fit
+        run(again_us=4.0),
+        run(gpus=()),
+        run(peak_gib=0),
+        recording(),
+        without_ledger(calls=CALLS),
+    ],
+)
+def test_quiet(run):
+    assert checkpointing_not_needed(run) == []

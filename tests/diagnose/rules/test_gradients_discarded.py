@@ -1,0 +1,54 @@
+import pytest
+
+from diagnose.builders import call, line, recording, without_ledger, work
+from pitstop.core.evidence import Parameters
+from pitstop.diagnose.rules.gradients_discarded import gradients_discarded
+
+CALLS = (
+    call("PoseNetwork", 30, graph=True),
+    call("backbone", 2, 0, graph=True),
+    call("Discriminator", 37, graph=True),
+    call("Discriminator", 38, graph=True),
+    call("Discriminator", 52, graph=True),
+)
+
+
+def run(backward_us=40.0, kind="optimizer", **found):
+    operations = work(backward_us, 1, backward=True), work(100 - backward_us, 1)
+    return recording(
+        calls=CALLS, operations=operations, step_kind=kind, parameters=Parameters(100, **found)
+    )
+
+
+def discarded(**more):
+    return run(discarded=(("backbone.weight", 90),), discarded_at=line(37), **more)
+
+
+def test_names_the_line_that_lets_the_pass_through_and_whom_it_reaches():
+    (finding,) = gradients_discarded(discarded())
+    assert (finding.code, finding.span.line) == ("PIT603", 37)
+    assert finding.saving == pytest.approx(0.20)  # one of two passes through the network
+    assert finding.message == (
+        "A backward pass comes by train.py:37 and fills the gradients of `PoseNetwork`, which are "
+        "then zeroed: up to 20.0 ms of 100 ms."
+    )
+
+
+def test_names_the_network_whose_gradients_nobody_uses():
+    (finding,) = gradients_discarded(run(gradient_unused=(("backbone.weight", 90),)))
+    assert (finding.span.line, finding.saving) == (30, pytest.approx(0.20))
+    assert "`requires_grad_(False)` on `PoseNetwork`" in finding.cure
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        discarded(backward_us=3.0),
+        discarded(kind="loader"),
+        run(),
+        recording(),
+        without_ledger(calls=CALLS),
+    ],
+)
+def test_quiet(run):
+    assert gradients_discarded(run) == []

@@ -1,0 +1,35 @@
+import pytest
+
+from diagnose.builders import line, operation, recording, without_ledger
+from pitstop.core.evidence import Kernel
+from pitstop.core.ledger import Row
+from pitstop.diagnose.rules.launch_bound import launch_bound
+
+OPERATIONS = (
+    operation("add", line(12), calls=30, device_micros=9.0),
+    operation("mul", line(13), calls=20, device_micros=9.0),
+    operation("sub", line(13), calls=20, device_micros=9.0),
+    operation("view", line(14), calls=90),
+)
+
+
+def test_names_the_line_that_launches_most_and_counts_the_kernels():
+    kernels = Kernel("add", 900, 5.0), Kernel("mul", 100, 5.0)
+    run = recording(Row("launch", 24), device="cuda", kernels=kernels, operations=OPERATIONS)
+    (finding,) = launch_bound(run)
+    assert (finding.code, finding.span.line, finding.saving) == ("PIT206", 13, 0.24)
+    assert finding.message.startswith("Between 1000 kernels the GPU idles for 24.0 ms of 100 ms:")
+
+
+@pytest.mark.parametrize(
+    ("row", "device"),
+    [(Row("launch", 14.9), "cuda"), (Row("python", 50), "cuda"), (Row("launch", 50), "cpu")],
+)
+def test_quiet_where_launches_are_not_to_blame(row, device):
+    assert launch_bound(recording(row, device=device, operations=OPERATIONS)) == []
+
+
+def test_quiet_without_evidence_and_without_a_line_where_none_is_known():
+    assert launch_bound(without_ledger()) == []
+    (finding,) = launch_bound(recording(Row("launch", 50), device="cuda"))
+    assert finding.span is None

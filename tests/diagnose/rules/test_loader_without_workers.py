@@ -1,0 +1,64 @@
+import pytest
+
+from diagnose.builders import line, loader, recording, sampled, without_ledger
+from pitstop.core.ledger import Ledger, Row
+from pitstop.core.machine import Machine
+from pitstop.diagnose.rules.loader_without_workers import loader_without_workers
+
+
+def test_names_the_loader_and_the_line_that_is_slow():
+    seen = (sampled(line(12, "data.py"), 8, waiting=True), sampled(line(13, "data.py"), 2))
+    run = recording(Row("data", 30), loaders=(loader(),), sampled=seen)
+    (finding,) = loader_without_workers(run)
+    assert (finding.code, finding.span.line, finding.saving) == ("PIT102", 5, 0.3)
+    assert finding.severity == "warning"
+    assert finding.cure.startswith("num_workers=4,")
+    assert finding.message == (
+        "Each step reads its batch of `Clips` itself: 30.0 ms of 100 ms (30 %), "
+        "mostly at data.py:12."
+    )
+
+
+@pytest.mark.parametrize("ms", [0, 1.9, 9.9])
+def test_quiet_when_the_wait_is_short(ms):
+    assert loader_without_workers(recording(Row("data", ms), loaders=(loader(),))) == []
+
+
+def test_quiet_where_a_worker_would_cost_as_much_as_it_saves():
+    run = recording(Row("data", 1.5), loaders=(loader(),))
+    run.__dict__["ledger"] = Ledger(5.0, "cpu", (Row("data", 1.5), Row("floor", 3.5)))
+    assert loader_without_workers(run) == []
+
+
+def test_a_real_read_in_a_long_step_is_worth_a_note():
+    run = recording(loaders=(loader(),))
+    run.__dict__["ledger"] = Ledger(1000.0, "cpu", (Row("data", 20.0), Row("floor", 980.0)))
+    (finding,) = loader_without_workers(run)
+    assert (finding.severity, finding.saving) == ("note", 0.02)
+
+
+@pytest.mark.parametrize(("wait_ms", "step_ms"), [(20.0, 2100.0), (9.0, 500.0)])
+def test_a_short_read_or_a_small_share_is_not(wait_ms, step_ms):
+    run = recording(loaders=(loader(),))
+    rows = Row("data", wait_ms), Row("floor", step_ms - wait_ms)
+    run.__dict__["ledger"] = Ledger(step_ms, "cpu", rows)
+    assert loader_without_workers(run) == []
+
+
+def test_a_quick_step_that_waits_for_most_of_its_time_needs_no_long_read():
+    run = recording(loaders=(loader(),), machine=Machine(cores=2))
+    run.__dict__["ledger"] = Ledger(8.0, "cpu", (Row("data", 5.0), Row("floor", 3.0)))
+    (finding,) = loader_without_workers(run)
+    assert finding.severity == "warning"
+    assert finding.cure.startswith("num_workers=2,")
+
+
+def test_quiet_with_workers_and_without_evidence():
+    assert loader_without_workers(recording(Row("data", 30), loaders=(loader(workers=1),))) == []
+    assert loader_without_workers(without_ledger(loaders=(loader(),))) == []
+
+
+def test_the_loader_that_trains_is_the_one_that_counts():
+    validation = loader(dataset="Held", batches=900, trains=False, made=line(6))
+    run = recording(Row("data", 30), loaders=(validation, loader(workers=2)))
+    assert loader_without_workers(run) == []

@@ -1,0 +1,55 @@
+import pytest
+
+from diagnose.builders import line, recording, steps, without_ledger
+from pitstop.core.evidence import Optimizer
+from pitstop.core.machine import Limits, Machine, Package
+from pitstop.diagnose.rules.optimizer_not_fused import optimizer_not_fused
+
+ADAM = Optimizer("Adam", parameters=10**6, tensors=80, made=line(98))
+SLOW = Limits("cpu", copy_bytes_per_s=2.8e9)  # one pass over a million numbers takes 10 ms
+
+
+def run(*optimizers, optimizer_ms=20.0, torch="2.13.0+cpu", limits=(), device="cpu"):
+    machine = Machine(packages=(Package("torch", torch),), limits=limits)
+    taken = steps(optimizer_ms=optimizer_ms)
+    return recording(device=device, machine=machine, steps=taken, optimizers=optimizers)
+
+
+def test_names_the_optimizer_and_its_part_of_the_step():
+    (finding,) = optimizer_not_fused(run(ADAM))
+    assert (finding.code, finding.span.line) == ("PIT606", 98)
+    assert (finding.saving, finding.changes) == (pytest.approx(0.20), ("fused-optimizer",))
+    assert finding.message == (
+        "`Adam` takes 20.0 ms of 100 ms for 80 tensors; `fused=True` updates them in one pass."
+    )
+
+
+def test_what_one_pass_must_take_is_not_promised():
+    (finding,) = optimizer_not_fused(run(ADAM, limits=(SLOW,)))
+    assert finding.saving == pytest.approx(0.10)
+
+
+def test_two_optimizers_share_the_time_by_their_tensors():
+    second = Optimizer("SGD", tensors=240, fused=True)
+    (finding,) = optimizer_not_fused(run(ADAM, second, optimizer_ms=40.0))
+    assert finding.saving == pytest.approx(0.10)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        run(ADAM, optimizer_ms=4.0),
+        run(Optimizer("Adam", tensors=80, fused=True)),
+        run(Optimizer("Adam", tensors=12)),
+        run(Optimizer("Lion", tensors=80)),
+        run(ADAM, torch="2.3.1+cpu"),  # a CPU has it from 2.4 on
+        recording(),
+        without_ledger(optimizers=(ADAM,)),
+    ],
+)
+def test_quiet(run):
+    assert optimizer_not_fused(run) == []
+
+
+def test_a_gpu_could_fuse_long_before():
+    assert optimizer_not_fused(run(ADAM, torch="2.0.1", device="cuda")) != []

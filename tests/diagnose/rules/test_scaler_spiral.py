@@ -1,0 +1,35 @@
+import pytest
+
+from diagnose.builders import recording
+from pitstop.core.evidence import Step
+from pitstop.diagnose.rules.scaler_spiral import scaler_spiral
+
+
+def run(*scales):
+    return recording(steps=tuple(Step(100.0, scale=scale) for scale in scales))
+
+
+FALLING = [65536.0 / 2**number for number in range(20)]
+
+
+def test_names_the_fall_and_the_skipped_steps():
+    (finding,) = scaler_spiral(run(*FALLING))
+    assert (finding.code, finding.severity) == ("PIT702", "error")
+    assert finding.message == (
+        "The gradient scale falls from 65536 to 0.125 and is still falling: 19 of 20 steps were "
+        "skipped."
+    )
+
+
+@pytest.mark.parametrize(
+    "scales",
+    [
+        [65536.0, 32768.0, 16384.0, *[8192.0] * 20],  # has found its scale
+        [*FALLING[:10], *[128.0] * 30],  # came to rest
+        [65536.0, 32768.0] * 20,
+        [None] * 20,
+        [],
+    ],
+)
+def test_quiet(scales):
+    assert scaler_spiral(run(*scales)) == []
