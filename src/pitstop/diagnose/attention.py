@@ -14,6 +14,7 @@ def written_out(operations: Sequence[Operation]) -> Iterator[tuple[Line, Scores]
     """Each softmax whose matrix one product makes and another takes."""
     products = [tensors(each) for each in operations if short(each) in PRODUCTS]
     pairs = [(each[-2].sizes, each[-1].sizes) for each in products if len(each) > 1]
+    pairs = [(left, right) for left, right in pairs if len(left) > 1 and right]
     made = {(left[-2], right[-1]) for left, right in pairs}
     taken = {(left[-2], left[-1]) for left, _ in pairs}
     seen = set()
@@ -26,12 +27,11 @@ def written_out(operations: Sequence[Operation]) -> Iterator[tuple[Line, Scores]
 
 
 def _matrix(operation: Operation) -> Scores:
-    sizes = tensors(operation)[0].sizes
+    given = tensors(operation)
+    sizes = given[0].sizes if given else ()
     return (sizes[-2], sizes[-1]) if len(sizes) > 1 else (0, 0)
 
 
 def handles(operation: Operation, scores: Scores) -> bool:
     """Whether the operation reads or writes the matrix of scores, and is no product."""
-    if short(operation) in PRODUCTS or not tensors(operation):
-        return False
-    return _matrix(operation) == scores
+    return short(operation) not in PRODUCTS and _matrix(operation) == scores

@@ -38,12 +38,13 @@ def tilings(evidence: Evidence, tree: CallTree) -> list[Tiling]:
 
 
 def _at_line(line: Line, operations: list[Operation], tree: CallTree) -> Iterator[Tiling]:
-    pieces = _pieces(line, operations, tree)
     pictures = {
         given[0].sizes
         for each in operations
-        if short(each) in CUTS and (given := tensors(each)) and len(given[0].sizes) >= PICTURE
+        if short(each) in CUTS and (given := tensors(each))
+        if len(given[0].sizes) >= PICTURE and all(given[0].sizes)
     }
+    pieces = _pieces(line, operations, tree) if pictures else {}
     for picture in pictures:
         tiles = {
             sizes: count for sizes, count in pieces.items() if _is_piece(sizes, picture, pictures)

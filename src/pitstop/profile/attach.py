@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import importlib
 import importlib.util
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pitstop.profile.options import Options, take_options
+from pitstop.profile.options import CANNOT_BEGIN, FIRST, Options, take_options
 from pitstop.profile.stacks import answer_questions, stop_answering
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _active: "list[Recorder]" = []  # the one recorder of this process, for ``pitsto
 def attach() -> None:
     """Arrange for recording to begin when torch is there; a process without torch is left alone."""
     options = take_options()
+    if first := os.environ.get(FIRST):
+        _start(*first.split(" ", 1))
     if options and not _is_worker():
         sys.meta_path.insert(0, _AfterTorch(options))
 
@@ -76,6 +79,24 @@ def _call_after(loader: Any, action: Any) -> None:
 
 
 def _begin(options: Options) -> None:
+    begun = [_start(name, argument) for name, argument in options.also]
+    if options.record:
+        _record(options, [each for each in begun if each is not None])
+
+
+def _start(name: str, argument: str) -> Any:
+    """Call what the launching process asked for; where that fails, the run would prove nothing."""
+    module, _, function = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), function)(argument)
+    except Exception as error:  # noqa: BLE001 whatever it is, the run ends here
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        sys.stderr.write(f"pitstop: {name} failed: {said}\n")
+        sys.stderr.flush()
+        os._exit(CANNOT_BEGIN)
+
+
+def _record(options: Options, listeners: list[Any]) -> None:
     from pitstop.profile.hooks import install  # noqa: PLC0415 needs torch, which is here now
     from pitstop.profile.recorder import Recorder  # noqa: PLC0415 likewise
 
@@ -89,6 +110,7 @@ def _begin(options: Options) -> None:
         _tell_about(options.folder)
 
     recorder.on_first_step = on_first_step
+    recorder.on_step_end = lambda done: [each.step_ended(done) for each in listeners]
     atexit.register(recorder.close)
     if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
         os.register_at_fork(after_in_child=recorder.abandon)

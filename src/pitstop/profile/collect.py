@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,24 @@ from typing import Any
 
 import msgspec
 
-from pitstop.core.evidence import Evidence, Loader, Memory, Sensor
+from pitstop.core.evidence import (
+    Break,
+    Compiled,
+    Evidence,
+    Line,
+    Loader,
+    Memory,
+    Optimizer,
+    Sensor,
+)
 from pitstop.profile.group import Slice, group, training_loaders
 from pitstop.profile.inspection import read_inspection
 from pitstop.profile.stacks import answers
 
 RANK = re.compile(r"rank(\d+)-")
+COLUMNS = tuple(Slice.__dataclass_fields__)
+TIMES = ("wait", "forward", "backward", "optimizer", "saving", "other", "collective")
+DEVICE_TIMES = ("device", "dry")
 
 
 def collect(folder: Path, warmup: int) -> tuple[Evidence, ...]:
@@ -46,6 +57,9 @@ def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
         saving_s=grouped.saving_s,
         left_out_slices=sum(note["gap"][0] for note in notes if "gap" in note),
         loaders=tuple(_loaders(slices, notes)),
+        optimizers=tuple(_optimizers(notes)),
+        compiled=tuple(_compiled(notes)),
+        breaks=tuple(_breaks(notes)),
         memory=(*host.memory, *_gpu_memory(slices)),
         sensors=host.sensors,
     )
@@ -64,25 +78,59 @@ def lines(path: Path) -> Iterator[Any]:
 
 
 def _slice(value: Any) -> Slice | None:
-    """A line that holds a slice; ``None`` for one that does not, or was damaged."""
-    if not isinstance(value, list):
-        return None
+    """A row that holds a slice, its microseconds as milliseconds; ``None`` for a damaged one."""
     try:
-        named = dict(zip(Slice.__dataclass_fields__, value, strict=True))
+        named = dict(zip(COLUMNS, value, strict=True))
+        named["ended_s"] /= 1e6
+        for each in TIMES:
+            named[each] /= 1e3
+        for each in DEVICE_TIMES:
+            named[each] = None if named[each] is None else named[each] / 1e3
         return msgspec.convert(named, Slice, strict=False)
-    except (ValueError, msgspec.ValidationError):
+    except (TypeError, ValueError, msgspec.ValidationError):
         return None
 
 
 def _loaders(slices: Sequence[Slice], notes: Sequence[dict[str, Any]]) -> Iterator[Loader]:
-    fetched = Counter(each.loader for each in slices if each.wait)
     trains = training_loaders(slices)
+    counts = {note["number"]: note["fetched"] for note in notes if "fetched" in note}
     for note in notes:
         if "loader" in note:
             number = note["number"]
-            yield msgspec.convert(
-                note["loader"] | {"batches": fetched[number], "trains": number in trains}, Loader
-            )
+            batches, size, shapes, starts, start_us = counts.get(number, (0, 0, 0, 0, 0))
+            fetched = {
+                "batches": batches,
+                "batch_bytes": size,
+                "batch_shapes": shapes,
+                "starts": starts,
+                "start_ms": start_us / 1e3 / max(1, starts),
+                "trains": number in trains,
+            }
+            yield msgspec.convert(_with_lines(note["loader"]) | fetched, Loader)
+
+
+def _optimizers(notes: Sequence[dict[str, Any]]) -> Iterator[Optimizer]:
+    for note in notes:
+        if "optimizer" in note:
+            yield msgspec.convert(_with_lines(note["optimizer"]), Optimizer)
+
+
+def _with_lines(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings whose places in the source are lines again."""
+    places = {key: Line(*settings[key]) for key in ("made", "used") if key in settings}
+    return settings | places
+
+
+def _compiled(notes: Sequence[dict[str, Any]]) -> Iterator[Compiled]:
+    for note in notes:
+        for path, line, name, *rest in note.get("compiled", ()):
+            yield Compiled(Line(path, line, name), *rest)
+
+
+def _breaks(notes: Sequence[dict[str, Any]]) -> Iterator[Break]:
+    for note in notes:
+        for path, line, name, reason, count in note.get("breaks", ()):
+            yield Break(reason, count, Line(path, line, name))
 
 
 def _gpu_memory(slices: Sequence[Slice]) -> Iterator[Memory]:

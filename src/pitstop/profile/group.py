@@ -23,10 +23,14 @@ class Slice:
     optimizer: float
     saving: float
     other: float
-    peak: int | None
-    reserved: int | None
-    loss: float | str | None
-    device_ms: float | None
+    collective: float = 0.0  # in calls of torch.distributed, part of the phases above
+    peak: int | None = None
+    reserved: int | None = None
+    loss: float | str | None = None  # a word where it is not finite
+    gradient_norm: float | str | None = None
+    scale: float | str | None = None
+    device: float | None = None
+    dry: float | None = None
 
     @property
     def total(self) -> float:
@@ -59,6 +63,7 @@ def group(slices: Sequence[Slice]) -> Grouped:
     begin = _first_work(slices)
     loaders = training_loaders(slices) if kind == "optimizer" else _busiest_loader(slices)
     ends = _step_ends(slices, kind)
+    learns = kind == "module" and any(each.backward for each in slices)  # without an optimizer
     steps: list[Step] = []
     current: list[Slice] = []
     validation = 0.0
@@ -71,7 +76,10 @@ def group(slices: Sequence[Slice]) -> Grouped:
             continue
         current.append(each)
         if place in ends:
-            steps.append(_step(current))
+            if learns and not any(each.backward for each in current):
+                validation += sum(each.total for each in current)
+            else:
+                steps.append(_step(current))
             current = []
     start = sum(each.total for each in slices[:begin])
     saving = sum(each.saving for each in slices[begin:])
@@ -105,20 +113,35 @@ def _step_ends(slices: Sequence[Slice], kind: str) -> set[int]:
 
 
 def _step(slices: Sequence[Slice]) -> Step:
-    losses = [each.loss for each in slices if each.loss is not None]
-    last = losses[-1] if losses else None
-    devices = [each.device_ms for each in slices]
-    known = [each for each in devices if each is not None]
+    loss = _last(each.loss for each in slices)
+    norm = _last(each.gradient_norm for each in slices)
+    scale = _last(each.scale for each in slices)
     return Step(
         total_ms=sum(each.total for each in slices),
         data_wait_ms=sum(each.wait for each in slices),
+        dry_ms=_sum(each.dry for each in slices),
+        collective_ms=sum(each.collective for each in slices),
         forward_ms=sum(each.forward for each in slices),
         backward_ms=sum(each.backward for each in slices),
         optimizer_ms=sum(each.optimizer for each in slices),
         other_ms=sum(each.other for each in slices),
-        device_ms=sum(known) if len(known) == len(devices) else None,
-        loss=last if isinstance(last, float) else None,
-        loss_finite=not isinstance(last, str),
+        device_ms=_sum(each.device for each in slices),
+        loss=loss if isinstance(loss, float) else None,
+        loss_finite=not isinstance(loss, str),
+        gradient_norm=norm if isinstance(norm, float) else None,
+        scale=scale if isinstance(scale, float) else None,
         inspected=any(each.inspected for each in slices),
         ended_s=slices[-1].ended_s,
     )
+
+
+def _last(values: Iterable[float | str | None]) -> float | str | None:
+    known = [each for each in values if each is not None]
+    return known[-1] if known else None
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """The sum of values that are all known."""
+    found = list(values)
+    known = [each for each in found if each is not None]
+    return sum(known) if len(known) == len(found) else None

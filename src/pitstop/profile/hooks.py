@@ -7,116 +7,183 @@ the script has started, and none touches random numbers.
 
 import sys
 from collections.abc import Callable
-from functools import wraps
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 from torch.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from pitstop.profile.loader_hooks import batches, epochs, loaders, workers
 from pitstop.profile.modules import OutermostCalls
-from pitstop.profile.recorder import Recorder
+from pitstop.profile.patch import Undo, guarded, patch, without_us
+from pitstop.profile.recorder import Recorder, now_us
 
-Undo = Callable[[], None]
-Result = TypeVar("Result")
+Function = Callable[..., Any]
+
+COLLECTIVES = (
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_gather_object",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "broadcast_object_list",
+    "gather",
+    "gather_object",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "scatter",
+    "scatter_object_list",
+    "_broadcast_coalesced",  # how DistributedDataParallel shares buffers before each forward pass
+)
 
 
 def install(recorder: Recorder) -> Undo:
     """Put every hook in place; return what takes them all away again."""
-    undos = [hook(recorder) for hook in HOOKS]
+    return _all([hook(recorder) for hook in HOOKS])
 
-    def undo_all() -> None:
-        for undo in reversed(undos):
-            undo()
 
-    return undo_all
+def optimizers(recorder: Recorder) -> Undo:
+    """Patch of Optimizer.__init__: the line that built each optimizer."""
+
+    def build(original: Function) -> Function:
+        def __init__(optimizer: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
+            guarded(recorder, recorder.optimizer_built, optimizer)
+            original(optimizer, *arguments, **options)
+
+        return __init__
+
+    return patch((Optimizer,), "__init__", build)
 
 
 def optimizer_steps(recorder: Recorder) -> Undo:
     """torch.optim global step hooks: when an optimizer steps, and how long it takes."""
-    counted: list[bool] = []
+    counted: list[bool | None] = []
 
     def before(*_: Any) -> None:
-        if not torch.compiler.is_compiling():
-            counted.append(guarded(recorder, recorder.enter, "optimizer") or False)
+        if not is_compiling():
+            counted.append(guarded(recorder, recorder.enter, "optimizer"))
 
     def after(optimizer: Optimizer, *_: Any) -> None:
-        if not torch.compiler.is_compiling() and counted and counted.pop():
-            guarded(recorder, recorder.leave, "optimizer")
+        if not is_compiling() and counted and counted.pop():
             guarded(recorder, recorder.stepped, optimizer)
 
-    first = register_optimizer_step_pre_hook(before)
-    second = register_optimizer_step_post_hook(after)
-
-    def undo() -> None:
-        first.remove()
-        second.remove()
-
-    return undo
-
-
-def batches(recorder: Recorder) -> Undo:
-    """Patch of the DataLoader iterator's __next__: how long the script waits for each batch."""
-
-    def around(original: Callable[[Any], Any], iterator: Any) -> Any:
-        ours = iterator._dataset, lambda: _settings(iterator)  # the dataset outlives the epoch
-        if not guarded(recorder, recorder.begin_wait, *ours):
-            return original(iterator)
-        try:
-            batch = original(iterator)
-        finally:
-            guarded(recorder, recorder.leave, "wait")
-        guarded(recorder, recorder.fetched)
-        return batch
-
-    return patch(_BaseDataLoaderIter, "__next__", around)
+    return _all(
+        [
+            register_optimizer_step_pre_hook(before).remove,
+            register_optimizer_step_post_hook(after).remove,
+        ]
+    )
 
 
 def backward(recorder: Recorder) -> Undo:
     """Patch of torch.autograd.backward: the loss, and how long the backward pass takes."""
 
-    def around(original: Callable[..., Any], tensors: Any, *rest: Any, **options: Any) -> Any:
-        if torch.compiler.is_compiling() or not guarded(recorder, recorder.enter, "backward"):
-            return original(tensors, *rest, **options)
-        first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
-        guarded(recorder, recorder.differentiated, first)
-        try:
-            return original(tensors, *rest, **options)
-        finally:
-            guarded(recorder, recorder.leave, "backward")
+    def build(original: Function) -> Function:
+        def differentiate(tensors: Any, *rest: Any, **options: Any) -> Any:
+            if is_compiling() or not guarded(recorder, recorder.begin_backward, _root(tensors)):
+                return original(tensors, *rest, **options)
+            try:
+                return original(tensors, *rest, **options)
+            finally:
+                guarded(recorder, recorder.end_backward)
 
-    return patch(torch.autograd, "backward", around)
+        return differentiate
+
+    return patch((torch.autograd,), "backward", build)
+
+
+def clipping(recorder: Recorder) -> Undo:
+    """Patch of clip_grad_norm_: the norm of the gradients, which it returns."""
+
+    def build(original: Function) -> Function:
+        def clip(*arguments: Any, **options: Any) -> Any:
+            norm = original(*arguments, **options)
+            if not is_compiling():
+                guarded(recorder, recorder.clipped, norm)
+            return norm
+
+        return clip
+
+    return patch((torch.nn.utils, torch.nn.utils.clip_grad), "clip_grad_norm_", build)
 
 
 def scaler(recorder: Recorder) -> Undo:
-    """Patch of GradScaler.scale: what the loss was before it was scaled."""
+    """Patches of GradScaler.scale and update: the loss before it is scaled, and the scale."""
 
-    def around(original: Callable[..., Any], self: Any, outputs: Any) -> Any:
-        result = original(self, outputs)
-        if isinstance(outputs, torch.Tensor):
-            guarded(recorder, recorder.scaled, outputs, result)
-        return result
+    def build_scale(original: Function) -> Function:
+        def scale(self: Any, outputs: Any) -> Any:
+            result = original(self, outputs)
+            if isinstance(outputs, torch.Tensor):
+                guarded(recorder, recorder.scaled, outputs, result)
+            return result
 
-    return patch(torch.amp.grad_scaler.GradScaler, "scale", around)
+        return scale
+
+    def build_update(original: Function) -> Function:
+        def update(self: Any, *arguments: Any, **options: Any) -> None:
+            original(self, *arguments, **options)
+            guarded(recorder, recorder.rescaled, getattr(self, "_scale", None))
+
+        return update
+
+    owner = torch.amp.grad_scaler.GradScaler
+    return _all([patch((owner,), "scale", build_scale), patch((owner,), "update", build_update)])
+
+
+def collectives(recorder: Recorder) -> Undo:
+    """Patches of torch.distributed's collectives: how long the script waits for other ranks."""
+    if not torch.distributed.is_available():
+        return lambda: None
+    within: list[None] = []  # one collective may call another
+
+    def build(original: Function) -> Function:
+        def exchange(*arguments: Any, **options: Any) -> Any:
+            if is_compiling() or within or not recorder.listens():
+                return original(*arguments, **options)
+            within.append(None)
+            begun_us = now_us()
+            try:
+                return original(*arguments, **options)
+            finally:
+                within.clear()
+                guarded(recorder, recorder.exchanged, begun_us)
+
+        return exchange
+
+    owners = (torch.distributed, torch.distributed.distributed_c10d)
+    return _all(
+        [
+            patch(tuple(each for each in owners if hasattr(each, name)), name, build)
+            for name in COLLECTIVES
+            if hasattr(torch.distributed, name)
+        ]
+    )
 
 
 def saving(recorder: Recorder) -> Undo:
     """Patch of torch.save: checkpoints are accounted beside the step."""
 
-    def around(original: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        if not guarded(recorder, recorder.enter, "saving"):
-            return original(*arguments, **options)
-        try:
-            return original(*arguments, **options)
-        finally:
-            guarded(recorder, recorder.leave, "saving")
+    def build(original: Function) -> Function:
+        def save(*arguments: Any, **options: Any) -> Any:
+            if not guarded(recorder, recorder.enter, "saving"):
+                return original(*arguments, **options)
+            try:
+                return original(*arguments, **options)
+            finally:
+                guarded(recorder, recorder.leave, "saving")
 
-    return patch(torch, "save", around)
+        return save
+
+    return patch((torch,), "save", build)
 
 
 def models(recorder: Recorder) -> Undo:
@@ -130,58 +197,45 @@ def tracebacks(recorder: Recorder) -> Undo:  # noqa: ARG001 the shape of every h
     """Patch of sys.excepthook: an uncaught exception is shown without the frames of the patches."""
     original = sys.excepthook
 
-    def without_us(kind: Any, error: BaseException, trace: TracebackType | None) -> None:
-        original(kind, error.with_traceback(_stripped(trace)), _stripped(trace))
+    def show(kind: Any, error: BaseException, trace: TracebackType | None) -> None:
+        original(kind, error.with_traceback(without_us(trace)), without_us(trace))
 
     def undo() -> None:
-        if sys.excepthook is without_us:
+        if sys.excepthook is show:
             sys.excepthook = original
 
-    sys.excepthook = without_us
+    sys.excepthook = show
     return undo
 
 
-HOOKS = (optimizer_steps, batches, backward, scaler, saving, models, tracebacks)
+HOOKS = (
+    loaders,
+    epochs,
+    workers,
+    batches,
+    optimizers,
+    optimizer_steps,
+    backward,
+    clipping,
+    scaler,
+    collectives,
+    saving,
+    models,
+    tracebacks,
+)
 
 
-def patch(owner: Any, name: str, around: Callable[..., Any]) -> Undo:
-    """Replace a function by ``around(original, ...)``; the undoing leaves no trace."""
-    original = getattr(owner, name)
-    inherited = name not in vars(owner)
-
-    @wraps(original)
-    def patched(*arguments: Any, **options: Any) -> Any:
-        return around(original, *arguments, **options)
-
-    setattr(owner, name, patched)
-    return lambda: delattr(owner, name) if inherited else setattr(owner, name, original)
+def _root(tensors: Any) -> torch.Tensor | None:
+    """The first tensor that a backward pass starts from."""
+    first = tensors[0] if isinstance(tensors, list | tuple) and tensors else tensors
+    return first if isinstance(first, torch.Tensor) else None
 
 
-def guarded(recorder: Recorder, action: Callable[..., Result], *arguments: Any) -> Result | None:
-    """Call into the recorder; a failure of ours ends the recording, never the script."""
-    try:
-        return action(*arguments)
-    except Exception as error:  # noqa: BLE001 never in the user's way
-        recorder.fail(error)
-        return None
+def _all(undos: list[Undo]) -> Undo:
+    """Undo several hooks, the last one first."""
 
+    def undo() -> None:
+        for each in reversed(undos):
+            each()
 
-def _stripped(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without the entries of this file."""
-    if trace is None:
-        return None
-    rest = _stripped(trace.tb_next)
-    if trace.tb_frame.f_code.co_filename == __file__:
-        return rest
-    return TracebackType(rest, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
-
-
-def _settings(iterator: Any) -> dict[str, Any]:
-    """The settings of a loader that matter to its speed."""
-    return {
-        "dataset": type(iterator._dataset).__name__,
-        "workers": iterator._num_workers,
-        "pinned": bool(iterator._pin_memory),
-        "persistent": bool(getattr(iterator, "_persistent_workers", False)),
-        "prefetch": getattr(iterator, "_prefetch_factor", None),
-    }
+    return undo

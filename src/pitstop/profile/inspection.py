@@ -2,56 +2,87 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
 
 import msgspec
 
 from pitstop.core.evidence import (
     Evidence,
+    Gap,
     Kept,
     Kernel,
     Line,
     ModuleCall,
+    NonFinite,
     Operation,
     Parameters,
     Sampled,
+    Settings,
+    Zeroed,
 )
+
+Row = TypeVar("Row")
 
 
 def read_inspection(notes: Sequence[dict[str, Any]]) -> Evidence:
-    """Evidence with the last inspected step and all samples filled in."""
-    inspected = [note for note in notes if "inspected" in note]
-    last = inspected[-1] if inspected else {}
+    """Evidence with the last inspected step, what was kept and all samples filled in."""
+    last = _last(notes, "inspected")
+    timeline = _last(notes, "gaps")  # of a step at nearly full speed: its kernels are truer
+    calls = tuple(_row(ModuleCall, row) for row in last.get("calls", ()))
     return Evidence(
-        operations=tuple(_operation(row) for row in last.get("operations", ())),
-        calls=tuple(_call(row) for row in last.get("calls", ())),
-        kernels=tuple(Kernel(*row) for row in last.get("kernels", ())),
-        kept=tuple(Kept(Line(*row[:3]), row[3]) for row in last.get("kept", ())),
+        settings=_object(Settings, last.get("settings")),
+        operations=tuple(_row(Operation, row) for row in last.get("operations", ())),
+        calls=calls,
+        kernels=tuple(Kernel(*row) for row in timeline.get("kernels") or last.get("kernels", ())),
+        gaps=tuple(_row(Gap, [*row[:3], row[3:]]) for row in timeline.get("gaps", ())),
+        zeroed=tuple(_row(Zeroed, row) for row in last.get("zeroed", ())),
+        rebuilt=tuple(calls[position] for position in last.get("rebuilt", ())),
+        kept=tuple(_row(Kept, row) for row in _last(notes, "kept").get("kept", ())),
         sampled=_sampled(notes),
-        parameters=_parameters(last),
+        parameters=_object(Parameters, last.get("parameters")),
+        non_finite=_object(NonFinite, _last(notes, "non_finite").get("non_finite")),
     )
 
 
-def _operation(row: list[Any]) -> Operation:
-    name, path, line, function, call, shapes, calls, micros, device, moved, flops = row
-    where = Line(path, line, function)
-    return Operation(name, where, shapes, calls, micros, device, moved, flops, call)
+def _last(notes: Sequence[dict[str, Any]], key: str) -> dict[str, Any]:
+    return next((note for note in reversed(notes) if key in note), {})
 
 
-def _call(row: list[Any]) -> ModuleCall:
-    path, kind, file, line, function, parent, shapes, inputs, frozen = row
-    identity = tuple((address, version) for address, version in inputs)
-    return ModuleCall(path, kind, Line(file, line, function), parent, shapes, identity, frozen)
+def _row(kind: type[Row], values: Sequence[Any]) -> Row:
+    """A value of a type whose fields were written in their order."""
+    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    return msgspec.convert(_with_lines(dict(zip(names, values, strict=False))), kind)
+
+
+def _object(kind: type[Row], values: dict[str, Any] | None) -> Row | None:
+    return msgspec.convert(_with_lines(values), kind) if values is not None else None
+
+
+def _with_lines(values: dict[str, Any]) -> dict[str, Any]:
+    """Values whose places in the source are lines again."""
+    places = ("where", "kept_at", "discarded_at")
+    lines = {key: Line(*each) for key, each in values.items() if key in places}
+    made = [(path, Line(*line)) for path, line in values.get("made", ())]
+    return values | lines | {"made": made}
 
 
 def _sampled(notes: Sequence[dict[str, Any]]) -> tuple[Sampled, ...]:
-    counts: Counter[Line] = Counter()
+    """All samples of the script; while it waited for workers, theirs in their proportions."""
+    script: Counter[tuple[Line, str, bool]] = Counter()
+    workers: Counter[tuple[Line, str, bool]] = Counter()
     for note in notes:
         if "sampled" in note:
-            for path, line, function, count in note["lines"]:
-                counts[Line(path, line, function)] += count
-    return tuple(Sampled(line, count) for line, count in counts.most_common())
-
-
-def _parameters(note: dict[str, Any]) -> Parameters | None:
-    return msgspec.convert(note["parameters"], Parameters) if "parameters" in note else None
+            counts = workers if note["sampled"] == "workers" else script
+            for path, line, function, inside, waiting, count in note["lines"]:
+                counts[Line(path, line, function), inside, waiting] += count
+    if workers:
+        waited = {row: count for row, count in script.items() if row[2]}
+        scale = sum(waited.values()) / workers.total()
+        script.subtract(waited)
+        script.update({row: round(scale * count) for row, count in workers.items()})
+    return tuple(
+        Sampled(line, count, inside, waiting)
+        for (line, inside, waiting), count in script.most_common()
+        if count > 0
+    )

@@ -7,72 +7,101 @@ compiled, modes and hooks stay away (they would make Dynamo compile again) and t
 reports.
 """
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from pitstop.profile.builders import built_at
+from pitstop.profile.dependence import Left
+from pitstop.profile.flow import Flow
+from pitstop.profile.gradients import Gradients, got_and_asked, parameters
+from pitstop.profile.holders import Holders
+from pitstop.profile.kept import Trail
 from pitstop.profile.kernels import KernelTimes
+from pitstop.profile.lines import Place
 from pitstop.profile.modules import compiled_anything
+from pitstop.profile.origins import next_number
+from pitstop.profile.quiet import attempt
+from pitstop.profile.settings import read_settings
 from pitstop.profile.watch import Watch
 
-MOST_OPERATIONS = 3000  # distinct ones kept, by time; a model of a thousand layers has fewer
+MOST_CALLS = 20_000  # of modules; a step of a large video model has some thousands
 
 
 class Inspector:
     """One inspected step."""
 
-    def __init__(self, step: int, trace: Path | None) -> None:
+    def __init__(self, step: int, trace: Path | None, before: "Inspector | None") -> None:
         self._step = step
-        on_gpu = torch.cuda.is_initialized()
-        self._kernels = KernelTimes(trace) if on_gpu or trace else None
-        self.watch = None if compiled_anything() else Watch(named=on_gpu)
+        self._on_gpu = torch.cuda.is_initialized()
+        self._kernels = KernelTimes(trace) if self._on_gpu or trace else None
+        self._left: Left = before.left if before else {}
+        self._kinds: set[type] = before.kinds if before else set()
+        self._zeros = before.zeros if before else None
+        self.watch: Watch | None = None
+        self.left: Left = {}  # what the step leaves behind, for the next one to see it dropped
+        self.kinds: set[type] = set()  # classes of the outermost modules
+        self.zeros: set[Place] = set()  # lines that multiplied a term by zero
+        self.trail: Trail | None = None
+        self.sync_lines: list[Place] = []  # that made Python wait for the GPU, in their order
 
-    def start(self) -> None:
+    def start(self, optimizers: list[Any], phase: Callable[[], str]) -> None:
         """Begin to look."""
         if self._kernels:
             self._kernels.start()
+        if not compiled_anything():
+            self.watch = attempt(lambda: Watch(self._on_gpu, phase, optimizers, self._left), None)
         if self.watch:
             self.watch.start()
 
-    def stop(self, optimizers: list[Any]) -> dict[str, Any]:
+    def stop(self) -> dict[str, Any]:
         """Look no more; return what was seen as plain values, ready for the recording."""
         if self.watch:
             self.watch.stop()
         by_operation, rest = self._kernels.stop() if self._kernels else ({}, [])
+        layout = self._kernels.layout if self._kernels else {}
+        if self.watch and self._kernels:
+            self.sync_lines = self.watch.waiting_lines(self._kernels.waits)
         found: dict[str, Any] = {"inspected": self._step, "kernels": rest}
         if self.watch:
-            operations = self.watch.operations(by_operation)
-            found["operations"] = operations[:MOST_OPERATIONS]
-            found["left_out"] = len(operations[MOST_OPERATIONS:])
-            found["calls"] = self.watch.calls
-            found["parameters"] = parameters(self.watch.roots, optimizers)
+            watch = self.watch
+            found["operations"] = attempt(lambda: watch.operations(by_operation, layout), [])
+            found |= attempt(lambda: self._flow(watch.flow), {})
+        else:
+            found["settings"] = attempt(lambda: read_settings("", ""), {})
         return found
 
+    def _flow(self, flow: Flow) -> dict[str, Any]:
+        flow.gradients.finish()
+        unused = set(flow.unused())
+        calls = flow.calls.all[:MOST_CALLS]
+        modules = [each for call in calls if (each := call.module()) is not None]
+        tops = list({id(top): top for top in map(flow.tree.top, modules)}.values())
+        outermost = [each for each in calls if each.parent < 0]
+        self.kinds = {type(each) for call in outermost if (each := call.module()) is not None}
+        zeroed = flow.zeroed()
+        self.zeros = {line for line, _ in zeroed}  # a mask is zero by chance, a weight every time
+        self.left = flow.dependence.left()
+        born, first = flow.dependence.born, flow.origins.first
+        self.trail = Trail(born, flow.origins, first, next_number() - 1)
+        rows = parameters(tops, flow.gradients, flow.fed_undetached())
+        return {
+            "calls": [call.row(position in unused) for position, call in enumerate(calls)],
+            "zeroed": [row for row in zeroed if self._zeros is None or row[0] in self._zeros],
+            "rebuilt": [
+                position
+                for position, call in enumerate(calls)
+                if call.new and type(call.module()) in self._kinds
+            ],
+            "parameters": rows | {"made": attempt(lambda: _made(tops, flow.gradients), [])},
+            "settings": read_settings(flow.calls.device, flow.calls.autocast),
+        }
 
-def parameters(roots: list[Any], optimizers: list[Any]) -> dict[str, Any]:
-    """Which parameters got a gradient, and which optimizer, if any, will use it.
 
-    Asked right after the last optimizer step, when gradients are still there.
-    """
-    owned = {
-        id(parameter)
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    }
-    named = {id(each): (name, each) for root in roots for name, each in root.named_parameters()}
-    idle, unused, outside = [], [], []
-    for name, each in named.values():
-        if each.requires_grad and each.grad is None:
-            idle.append([name, each.numel()])
-        elif each.grad is not None and id(each) not in owned:
-            unused.append([name, each.numel()])
-        if each.requires_grad and id(each) not in owned:
-            outside.append([name, each.numel()])
-    return {
-        "count": sum(each.numel() for _, each in named.values()),
-        "without_gradient": idle,
-        "gradient_unused": unused,
-        "outside_optimizer": outside,
-    }
+def _made(tops: list[Any], gradients: Gradients) -> list[tuple[str, Place]]:
+    """Where the modules were made whose parameters are not trained as they could be."""
+    got, asked = got_and_asked(tops, gradients)
+    return built_at(tops, asked - (got & gradients.owned), Holders(sys._getframe()))

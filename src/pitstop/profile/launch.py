@@ -6,14 +6,15 @@ the run is watched from outside: memory of the process and its children, sensors
 """
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
@@ -22,12 +23,19 @@ import pitstop
 from pitstop.core.errors import PitstopError
 from pitstop.profile import stacks
 from pitstop.profile.host import HostMeter
-from pitstop.profile.options import VARIABLE, Options
+from pitstop.profile.options import SITE, VARIABLE, Options
 
-SITE = Path(__file__).parent / "site"
 SAMPLE_SECONDS = 0.5
 LAUNCHERS = {"torchrun", "accelerate", "deepspeed"}
 FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A run that is ours, not the user's: it has a session of its own, and ends in time."""
+
+    timeout_s: float = math.inf  # then it is killed
+    environment: Mapping[str, str] = field(default_factory=dict)  # in addition to our own
 
 
 def command_line(target: tuple[str, ...], module: bool, processes: int | None) -> list[str]:
@@ -60,29 +68,38 @@ def run(
     options: Options,
     output: tuple[IO[bytes], IO[bytes]] | None = None,
     on_interrupt: Callable[[], None] = lambda: None,
+    apart: Apart | None = None,
 ) -> int:
     """Run the command to its end; return its exit code, negative for a signal.
 
-    With ``output`` it runs out of sight: its stdout and stderr go there, and nobody types.
+    With ``output`` it runs out of sight: its stdout and stderr go there, and nobody types. A
+    command that runs apart does not get Ctrl-C from the terminal, and is killed by it.
     """
     inherited = os.environ.get("PYTHONPATH")
     options = replace(options, pythonpath=inherited)
+    limits = apart or Apart()
     environment = os.environ | {
+        **limits.environment,
         VARIABLE: options.to_environment(),
         "PITSTOP_SOURCE": str(Path(pitstop.__file__).parent.parent),
         "PYTHONPATH": os.pathsep.join([str(SITE), *([inherited] if inherited else [])]),
     }
     printed, complained = output or (None, None)
     typed = subprocess.DEVNULL if output else None
-    with _signals_passed_on(on_interrupt) as passed:
+    with _signals_passed_on(on_interrupt, kills=apart is not None) as passed:
         try:
             process = subprocess.Popen(
-                command, env=environment, stdin=typed, stdout=printed, stderr=complained
+                command,
+                env=environment,
+                stdin=typed,
+                stdout=printed,
+                stderr=complained,
+                start_new_session=apart is not None,
             )
         except OSError as error:
             raise PitstopError(f"cannot start {command[0]}: {error.strerror}") from None
         passed.process = process
-        code = _watch(process, Path(options.folder))
+        code = _watch(process, Path(options.folder), limits.timeout_s)
     stacks.clean(Path(options.folder))
     return code
 
@@ -98,7 +115,7 @@ def end_like(code: int) -> int:
     return 128 - code
 
 
-def _watch(process: "subprocess.Popen[bytes]", folder: Path) -> int:
+def _watch(process: "subprocess.Popen[bytes]", folder: Path, timeout_s: float) -> int:
     meter = HostMeter(process.pid, folder)
     patience, begun = stacks.PATIENCE_SECONDS, time.monotonic()
     while True:
@@ -106,6 +123,8 @@ def _watch(process: "subprocess.Popen[bytes]", folder: Path) -> int:
         if time.monotonic() - begun > patience:
             stacks.ask(folder)
             patience *= 2
+        if time.monotonic() - begun > timeout_s:
+            process.kill()
         try:
             return process.wait(SAMPLE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -117,12 +136,13 @@ class _signals_passed_on:  # noqa: N801 reads as the statement it is used in
 
     process: "subprocess.Popen[bytes] | None" = None
 
-    def __init__(self, on_interrupt: Callable[[], None]) -> None:
+    def __init__(self, on_interrupt: Callable[[], None], kills: bool) -> None:
         self._on_interrupt = on_interrupt
+        self._kills = kills
 
     def __enter__(self) -> "_signals_passed_on":
         self._before: dict[Any, Any] = {
-            signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: self._on_interrupt())
+            signal.SIGINT: signal.signal(signal.SIGINT, self._interrupt)
         }
         for name in FORWARDED:
             if number := getattr(signal, name, None):
@@ -132,6 +152,11 @@ class _signals_passed_on:  # noqa: N801 reads as the statement it is used in
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    def _interrupt(self, *_: object) -> None:
+        self._on_interrupt()
+        if self._kills and self.process:
+            self.process.kill()
 
     def _hand_on(self, number: int, _: object) -> None:
         if self.process and self.process.poll() is None:

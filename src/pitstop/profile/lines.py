@@ -5,27 +5,44 @@ import sysconfig
 from functools import lru_cache
 from types import FrameType
 
+Place = tuple[str, int, str]  # file, line and function
+
+NOWHERE: Place = ("", 0, "")
+ENGINE = "_engine_run_backward"  # the function of torch.autograd that starts a backward pass
+
 _LIBRARIES = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
 
 
-def user_line(frame: FrameType | None) -> tuple[str, int, str]:
-    """File, line and function of the innermost frame of the user's, else of any but torch's."""
-    library: tuple[str, int, str] | None = None
-    while frame is not None:
+def user_line(frame: FrameType | None, until: str = "") -> Place:
+    """File, line and function of the innermost frame of the user's, else of any but torch's.
+
+    With ``until`` only frames inside torch's function of that name are looked at.
+    """
+    library: Place | None = None
+    while frame is not None and frame.f_code.co_name != until:
         code = frame.f_code
-        origin = _origin(code.co_filename)
+        origin = origin_of(code.co_filename)
         if origin == "user":
             return code.co_filename, frame.f_lineno, code.co_name
         if origin == "library":
             library = code.co_filename, frame.f_lineno, code.co_name
         frame = frame.f_back
-    return library or ("", 0, "")
+    return library or NOWHERE
+
+
+def runs_backward(frame: FrameType | None) -> bool:
+    """Whether a backward pass was started by this thread's own Python code."""
+    while frame is not None:
+        if frame.f_code.co_name == ENGINE:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @lru_cache(maxsize=4096)
-def _origin(path: str) -> str:
+def origin_of(path: str) -> str:
     """``user``, ``library`` or ``hidden`` (torch, Pitstop and frozen modules)."""
     if path.startswith("<") or "/torch/" in path.replace("\\", "/") or _is_ours(path):
         return "hidden"

@@ -1,18 +1,22 @@
 """Outermost model calls: the steps of a script that has neither optimizer nor DataLoader.
 
 A global hook would cost a microsecond on every module call of a whole run. It is needed only to
-learn which modules the script itself calls; then those few get a hook of their own and the global
-one goes. It goes as well as soon as the script trains or fetches batches. Only when something has
-been compiled it stays: Dynamo guards on hooks, and a change would make it compile again.
+learn which modules the script itself calls; then the classes of those few are patched and the hook
+goes. (A hook on a module itself would be saved, copied and scripted along with it.) It goes as well
+as soon as an optimizer steps or a batch is fetched. Only when something has been compiled it stays:
+Dynamo guards on hooks, and a change would make it compile again.
 """
 
 import sys
+import weakref
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
+
+from pitstop.profile.patch import Undo, patch
 
 KNOWN_AFTER = 64  # outermost calls after which no new module is looked for
 CALL: CodeType = torch.nn.Module._call_impl.__code__
@@ -24,8 +28,8 @@ class OutermostCalls:
     def __init__(self, on_call: Callable[[Any], None]) -> None:
         self._on_call = on_call
         self._calls = 0
-        self._found: dict[Any, None] = {}
-        self._handles = [register_module_forward_pre_hook(self._before_any)]
+        self._found: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._undos: list[Undo] = [register_module_forward_pre_hook(self._before_any).remove]
         self.listening = True
 
     def stop(self) -> None:
@@ -36,25 +40,28 @@ class OutermostCalls:
 
     def remove(self) -> None:
         """Take every hook away."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        for undo in self._undos:
+            undo()
+        self._undos.clear()
 
     def _before_any(self, module: Any, _: Any) -> None:
         if torch.compiler.is_compiling() or not self.listening or _within_module(sys._getframe(2)):
             return
         self._calls += 1
-        self._found[module] = None
+        self._found.add(module)
         self._on_call(module)
         if self._calls >= KNOWN_AFTER and not compiled_anything():
             self.remove()
-            self._handles = [
-                each.register_forward_pre_hook(self._before_own) for each in self._found
-            ]
+            kinds = {type(each) for each in self._found}
+            self._undos = [patch((each,), "__call__", self._around) for each in kinds]
 
-    def _before_own(self, module: Any, _: Any) -> None:
-        if not torch.compiler.is_compiling() and self.listening:
-            self._on_call(module)
+    def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(module: Any, *arguments: Any, **options: Any) -> Any:
+            if not torch.compiler.is_compiling() and self.listening and module in self._found:
+                self._on_call(module)
+            return original(module, *arguments, **options)
+
+        return call
 
 
 def compiled_anything() -> bool:

@@ -3,8 +3,12 @@
 import json
 import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 VARIABLE = "PITSTOP_PROFILE"
+FIRST = "PITSTOP_FIRST"  # "module:function argument", called before the script, by children too
+SITE = Path(__file__).parent / "site"  # goes in front of PYTHONPATH
+CANNOT_BEGIN = 97  # exit code of a process in which something of ``also`` failed; no shell uses it
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,8 @@ class Options:
     trace: bool = False
     redact: bool = False  # leave out paths and arguments
     launcher: bool = False  # the command is torchrun or the like; the script is its child
+    also: tuple[tuple[str, str], ...] = ()  # "module:function" and its argument, called first
+    record: bool = True  # false: only do what ``also`` says
     pythonpath: str | None = None  # what PYTHONPATH was before we put ourselves into it
 
     def to_environment(self) -> str:

@@ -28,7 +28,7 @@ class Cycle:
         self.calls += 1
         if len(self._calls) < 2 * LONGEST:  # later calls cannot change the cycle
             self._calls.append(call)
-            if not _explains(self.length, self._calls):
+            if self.calls > self.length and call != self._calls[-1 - self.length]:
                 self.length = shortest_cycle(self._calls)
         return self.calls % self.length == 0
 

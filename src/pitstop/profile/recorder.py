@@ -4,18 +4,23 @@ The run is one line of time, cut at every fetched batch, optimizer step and oute
 Each slice says how long it took and how that splits into phases; a cursor moves along the line,
 so the phases add up to the slice. Which slices make a step is decided when all is known
 (``collect``); here steps are only counted, to know when to inspect and when to stop.
+
+All this happens in every step of every run, so it is written to be cheap: times are whole
+microseconds, and nothing is formatted before it is written.
 """
 
-import gc
 import sys
-import threading
-import weakref
 from collections.abc import Callable
-from time import perf_counter
+from threading import get_ident
+from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 import torch
 
+from pitstop.profile.compiling import breaks, compilations
+from pitstop.profile.lines import NOWHERE
+from pitstop.profile.loaders import Loaders
+from pitstop.profile.made import Places, built, reference
 from pitstop.profile.meters import Meter
 from pitstop.profile.options import Options
 from pitstop.profile.pattern import KINDS, Cycle
@@ -23,6 +28,8 @@ from pitstop.profile.scope import Scope
 from pitstop.profile.writer import Writer
 
 PHASES = ("wait", "forward", "backward", "optimizer", "saving", "other")
+NOTHING_SPENT = dict.fromkeys(PHASES, 0)
+SELF_CUTTING = ("marked", "optimizer")  # with these a step has an end of its own
 
 
 class StopAfterSteps(SystemExit):
@@ -35,26 +42,33 @@ class Recorder:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.alive = True
+        self.step_kind = KINDS[-1]  # what ends a step: the strongest kind seen so far
         self.undo: Callable[[], None] = lambda: None
         self.on_first_step: Callable[[], None] = lambda: None
+        self.on_step_end: Callable[[int], object] = lambda _: None  # how many are done
         self.on_other_steps: Callable[[], None] = lambda: None  # steps are not model calls
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self._writer = Writer(options.folder, options.redact)
         self._meter = Meter()
         self._scope = Scope(options)
+        self._scope.phase = lambda: self._open[-1] if self._open else ""
+        self._loaders = Loaders(self._next_number, self._writer.line_now)
+        self._optimizers = Places()
         self._cycles = {kind: Cycle() for kind in KINDS}
         self._numbers: dict[int, tuple[int, Callable[[], Any]]] = {}  # by id; not kept alive
         self._count = -1
         self._open: list[str] = []  # phases begun and not ended
-        self._trains = False  # whether a batch was fetched or a backward pass seen
-        self._learns = False
+        self._other_steps = False  # whether steps are batches or optimizer steps
         self._loader = -1
         self._working = ""  # what the current slice works on: a batch, a model call, or nothing
         self._last: dict[str, int] = {}  # the module of the current call
-        self._loss: Any = None
+        self._loss = self._gradient_norm = self._scale = None
         self._unscaled: tuple[int, Any] = (0, None)
-        self._begun = self._cursor = self._cut = perf_counter()
-        self._spent = dict.fromkeys(PHASES, 0.0)
+        self._collective_us = 0
+        self._peers: bool | None = None  # whether there are other ranks; known with the first loss
+        self._own: tuple[int, int] | None = None  # clocks at the begin of a backward pass
+        self._begun = self._cursor = self._cut = now_us()
+        self._spent = NOTHING_SPENT.copy()
 
     def enter(self, phase: str) -> bool:
         """Begin a phase; false where it does not count: nested in another, or another thread.
@@ -62,54 +76,124 @@ class Recorder:
         What lies between the last event and a backward pass is the forward pass. An optimizer
         step may run both inside itself (a closure), and then they count as themselves.
         """
-        if not self.listens():
+        if not self.alive or get_ident() != self._thread:
             return False
         if self._open and (self._open != ["optimizer"] or phase == "saving"):
             return False
-        if not self._trains and phase in {"wait", "backward"}:
-            self._trains = True
-            self.on_other_steps()
         self._spend("forward" if phase == "backward" else "other")
         self._open.append(phase)
         return True
 
-    def leave(self, phase: str) -> None:
-        """End a phase that ``enter`` began."""
+    def leave(self, phase: str) -> int:
+        """End a phase that ``enter`` began; return its microseconds."""
         self._open.pop()
-        self._spend(phase)
+        return self._spend(phase)
 
-    def begin_wait(self, loader: Any, settings: Callable[[], dict[str, Any]]) -> bool:
+    def loader_built(self, loader: Any, dataset: Any) -> None:
+        """A DataLoader is being built."""
+        if self.listens():
+            self._loaders.built(loader, dataset)
+
+    def loader_not_built(self, loader: Any, dataset: Any) -> None:
+        """The building of a DataLoader has failed."""
+        if self.listens():
+            self._loaders.not_built(loader, dataset)
+
+    def begin_epoch(self, loader: Any) -> bool:
+        """The script begins to iterate over a loader, which may have to start its workers."""
+        if not self.listens() or self._open:
+            return False
+        return self._begin_wait(self._loaders.number_of_loader(loader))
+
+    def epoch_begun(self, loader: Any, iterator: Any) -> None:
+        """The loader is ready to be asked for batches."""
+        self._loaders.started(loader, iterator, self.end_wait())
+
+    def begin_wait(self, iterator: Any) -> bool:
         """The script asks for a batch; false where it is not the script that asks.
 
         The first request also tells the loader's settings, so a run that waits forever has them.
         """
         if not self.listens() or self._open:
             return False
-        number = self._number(loader, lambda: {"loader": settings()})
-        if number != self._loader or self.step_kind not in {"marked", "optimizer"}:
-            self.begin("loader")  # else the optimizer cuts, and once a step is enough
-        self._loader = number
-        return self.enter("wait")
+        return self._begin_wait(self._loaders.number(iterator))
 
-    def fetched(self) -> None:
+    def _begin_wait(self, number: int) -> bool:
+        if number != self._loader or self.step_kind not in SELF_CUTTING:
+            self.begin("loader")  # else the optimizer cuts, and once a step is enough
+        if not self._other_steps:
+            self._end_model_steps()
+        self._loader = number
+        self._meter.wait_begins()
+        self._spend("other")
+        self._open.append("wait")
+        return True
+
+    def _end_model_steps(self) -> None:
+        self._other_steps = True
+        self.on_other_steps()
+
+    def end_wait(self) -> int:
+        """The waiting is over, with a batch or without; return its microseconds."""
+        self._meter.wait_ends()
+        return self.leave("wait")
+
+    def fetched(self, iterator: Any, batch: Any) -> None:
         """The batch is there, and the work on it begins; at the end of an epoch there is none."""
+        waited_us = self.end_wait()
         self._working = "loader"
+        self._loaders.got(iterator, batch, waited_us)
 
     def scaled(self, loss: Any, result: Any) -> None:
         """A gradient scaler multiplied the loss; remember what it was before."""
         self._unscaled = (id(result), loss)
 
-    def differentiated(self, root: Any) -> None:
+    def rescaled(self, scale: Any) -> None:
+        """A gradient scaler has set the scale of the next step."""
+        if self.listens():
+            self._scale = self._keep(scale)
+
+    def clipped(self, norm: Any) -> None:
+        """The norm of the gradients was computed, to clip them."""
+        if self.listens():
+            self._gradient_norm = self._keep(norm)
+
+    def begin_backward(self, root: Any) -> bool:
         """A backward pass begins at ``root``, which is the loss, perhaps scaled."""
-        self._learns = True
+        if not self.enter("backward"):
+            return False
         known, loss = self._unscaled
-        self._loss = self._meter.keep(loss if known == id(root) else root)
+        self._loss = self._keep(loss if known == id(root) else root)
         self._unscaled = (0, None)
+        for line in self._scope.backward_begins(root, self._loss, self.steps):
+            self._writer.line(line)
+        if self._peers is None:
+            self._peers = _has_peers()
+        if self._peers and root is not None and not root.is_cuda:
+            self._own = thread_time_ns(), self._collective_us
+        return True
+
+    def end_backward(self) -> None:
+        """The backward pass is over.
+
+        On a CPU the gradients are exchanged within it, out of sight: where there are other ranks,
+        the time in which this thread did not run is the time it waited for them.
+        """
+        wall_us = self.leave("backward")
+        if self._own:
+            (begun_ns, collective_us), self._own = self._own, None
+            waited_us = wall_us - (thread_time_ns() - begun_ns) // 1000
+            self._collective_us = max(self._collective_us, collective_us + waited_us)
+
+    def exchanged(self, begun_us: int) -> None:
+        """A call of torch.distributed, begun at that time, has come back."""
+        self._collective_us += now_us() - begun_us
 
     def begin(self, kind: str) -> None:
         """The next batch or model call begins: what went before was the work on the last one."""
         if self.listens():
             worked, self._working = self._working == kind, kind if kind == "module" else ""
+            self._spend("other")
             self._end_slice(kind if worked else "start", self._last.get(kind, -1))
 
     def called(self, module: Any) -> None:
@@ -118,37 +202,39 @@ class Recorder:
             self.begin("module")
             self._last["module"] = self._number(module, lambda: {"module": type(module).__name__})
 
+    def optimizer_built(self, optimizer: Any) -> None:
+        """An optimizer is being built."""
+        if self.listens():
+            self._optimizers.put(optimizer, built(optimizer)[0])
+
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
-        if self.listens():
-            name = type(optimizer).__name__
-            self._end_slice("optimizer", self._number(optimizer, lambda: {"optimizer": name}))
+        self.leave("optimizer")
+        if not self._other_steps:
+            self._end_model_steps()
+        self._end_slice("optimizer", self._number(optimizer, lambda: self._settings(optimizer)))
+
+    def _settings(self, optimizer: Any) -> dict[str, Any]:
+        made = self._optimizers.of(optimizer)
+        if made is None:  # not built but unpickled or copied
+            self._optimizers.put(optimizer, NOWHERE)
+        return {"optimizer": settings(optimizer) | {"made": made or NOWHERE}}
 
     def mark_begins(self) -> None:
         """The script says that a step of its own begins: what went before belongs to none."""
         if self.listens():
+            self._spend("other")
             self._end_slice("outside", -1)
 
     def mark_ends(self) -> None:
         """The script says that the step ends."""
         if self.listens():
+            self._spend("other")
             self._end_slice("marked", -1)
 
     def listens(self) -> bool:
         """Whether this thread is recorded."""
-        return self.alive and threading.get_ident() == self._thread
-
-    def _end_slice(self, kind: str, number: int) -> None:
-        self._spend("other")
-        ended = kind in self._cycles and self._cycles[kind].add(number)
-        self._write_slice(kind, number)
-        if ended and kind == self.step_kind:
-            self._at_step_end(self._cycles[kind].complete)
-
-    @property
-    def step_kind(self) -> str:
-        """What ends a step, as far as is known now: the strongest kind seen so far."""
-        return next((kind for kind in KINDS if self._cycles[kind].calls), "module")
+        return self.alive and get_ident() == self._thread
 
     @property
     def steps(self) -> int:
@@ -171,40 +257,80 @@ class Recorder:
         self._spend("other")
         self._write_slice("end", -1)
         for row in self._meter.finish():
-            self._writer.row(row, 0.0)
-        self._writer.line({"end": perf_counter() - self._begun, "compile": _compile_counts()})
+            self._writer.row(row, 0)
+        self._loaders.finish()
+        for line in self._scope.finish():
+            self._writer.line(line)
+        for name, read in (("compiled", compilations), ("breaks", breaks)):
+            try:
+                self._writer.line({name: read()})
+            except Exception as error:  # noqa: BLE001 Dynamo's own notes, which no two versions share
+                self._writer.line({"unread": f"{name}: {error}"})
         self._writer.close()
         self.abandon()
         self.undo()
 
-    def _spend(self, phase: str) -> None:
-        now = perf_counter()
-        self._spent[phase] += now - self._cursor
+    def _spend(self, phase: str) -> int:
+        now = perf_counter_ns() // 1000
+        passed = now - self._cursor
+        self._spent[phase] += passed
         self._cursor = now
+        return passed
+
+    def _keep(self, value: Any) -> Any:
+        if not self._scope.active:
+            return self._meter.keep(value)
+        with torch._C._DisableTorchDispatch():  # an inspected step must not see our own reading
+            return self._meter.keep(value)
+
+    def _next_number(self) -> int:
+        self._count += 1
+        return self._count
 
     def _number(self, subject: Any, describe: Callable[[], dict[str, Any]]) -> int:
         """A small number for an object; its first use writes the object's description."""
         number, living = self._numbers.get(id(subject), (-1, lambda: None))
         if living() is not subject:
-            number = self._count = self._count + 1
-            self._numbers[id(subject)] = number, _reference(subject)
-            self._writer.line({"number": number, **describe()})
+            number = self._next_number()
+            self._numbers[id(subject)] = number, reference(subject)
+            self._writer.line_now({"number": number, **describe()})
         return number
 
+    def _end_slice(self, kind: str, number: int) -> None:
+        cycle = self._cycles.get(kind)
+        ended = cycle is not None and cycle.add(number)
+        if cycle and kind != self.step_kind and KINDS.index(kind) < KINDS.index(self.step_kind):
+            self.step_kind = kind
+        self._write_slice(kind, number)
+        if ended and cycle and kind == self.step_kind:
+            self._at_step_end(cycle.complete)
+
     def _write_slice(self, kind: str, number: int) -> None:
-        spent = [1e3 * seconds for seconds in self._spent.values()]
-        seconds = self._cursor - self._cut
-        inspected = int(self._scope.active)
-        head = [self._cursor - self._begun, kind, number, self._loader, inspected]
-        row = [*head, *spent, *self._meter.memory()]
-        for complete in self._meter.complete(row, self._loss):
-            self._writer.row(complete, seconds)
-        self._cut, self._loss = self._cursor, None
-        self._spent = dict.fromkeys(PHASES, 0.0)
+        now = self._cursor
+        row = [
+            now - self._begun,
+            kind,
+            number,
+            self._loader,
+            int(self._scope.active),
+            *self._spent.values(),
+            self._collective_us,
+            *self._meter.memory(now),
+        ]
+        values, loss = [self._loss, self._gradient_norm, self._scale], len(row)
+        for complete in self._meter.complete(row, values):
+            self._writer.row(complete, now - self._cut)
+            if type(complete[loss]) is str:  # a loss that is not finite, on a GPU known late
+                self._scope.forensics.known_late()
+        self._cut = now
+        self._loss = self._gradient_norm = self._scale = None
+        self._collective_us = 0
+        self._spent = NOTHING_SPENT.copy()
 
     def _at_step_end(self, done: int) -> None:
         if done == 1:
             self.on_first_step()
+        self.on_step_end(done)
         self._inspect(done)
         if self.options.steps and done >= self.options.steps and not self._awaits_optimizer():
             self.close()
@@ -215,38 +341,34 @@ class Recorder:
         for line in self._scope.step_ended(done):
             self._writer.line(line)
         if self._scope.wants(done) and not self._awaits_optimizer():
-            self._scope.step_begins(done, self._thread, self._optimizers())
-        self._cursor = self._cut = perf_counter()  # our own work belongs to no step
-
-    def _optimizers(self) -> list[Any]:
-        living = [reference() for _, reference in self._numbers.values()]
-        return [each for each in living if isinstance(each, torch.optim.Optimizer)]
+            self._scope.step_begins(done, self._thread, self._optimizers.living())
+        self._cursor = self._cut = now_us()  # our own work belongs to no step
 
     def _awaits_optimizer(self) -> bool:
-        """Whether this is training though no optimizer has stepped yet: batches prove nothing."""
-        if self.step_kind in {"marked", "optimizer"}:
-            return False
-        return self._learns or any(
-            issubclass(type(each), torch.optim.Optimizer) for each in gc.get_objects()
-        )
+        """Whether there is an optimizer that has not stepped yet: batches prove nothing."""
+        return self.step_kind not in SELF_CUTTING and bool(self._optimizers.living())
 
 
-def _reference(subject: Any) -> Callable[[], Any]:
-    """A weak reference; a strong one to what allows none, such as a list used as a dataset."""
-    try:
-        return weakref.ref(subject)
-    except TypeError:
-        return lambda: subject
+def now_us() -> int:
+    """The clock that all times are read from."""
+    return perf_counter_ns() // 1000
 
 
-def _compile_counts() -> dict[str, int]:
-    """What Dynamo compiled, if it was used at all."""
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    if dynamo is None:
-        return {}
-    counters = dynamo.counters
+def _has_peers() -> bool:
+    """Whether this process is one rank of several."""
+    ranks = torch.distributed
+    return ranks.is_available() and ranks.is_initialized() and ranks.get_world_size() > 1
+
+
+def settings(optimizer: Any) -> dict[str, Any]:
+    """What an optimizer is set to; asked when it has stepped, and all its groups are there."""
+    groups = optimizer.param_groups
+    sizes = [each.numel() for group in groups for each in group["params"]]
+    foreach = [group.get("foreach") for group in groups]
     return {
-        "graphs": counters["stats"]["unique_graphs"],
-        "breaks": sum(counters["graph_break"].values()),
-        "recompiles": sum(counters["recompiles"].values()) if "recompiles" in counters else 0,
+        "name": type(optimizer).__name__,
+        "parameters": sum(sizes),
+        "tensors": len(sizes),
+        "fused": any(bool(group.get("fused")) for group in groups),
+        "foreach": next((each for each in foreach if each is not None), None),
     }

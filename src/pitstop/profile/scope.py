@@ -1,65 +1,128 @@
 """Scope: which steps are looked at more closely, and how.
 
-After warm-up come undisturbed steps, the baseline; then inspected ones; then a few whose line is
-sampled. All others are left alone, and only those count as the step time.
+After warm-up come undisturbed steps, the baseline; then inspected ones; on a GPU one whose timeline
+is read; then every second step is sampled until there are samples enough. All others are left
+alone, and only those count as the step time. What the first inspected step made is asked for again
+two steps after the last one: what lives on by then is kept. A loss that is not finite is looked
+into when its backward pass begins, and may ask for a further inspected step.
 """
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pitstop.profile.inspector import Inspector
+from pitstop.profile.kept import Trail, kept
+from pitstop.profile.lines import Place
+from pitstop.profile.nonfinite import Forensics
 from pitstop.profile.options import Options
+from pitstop.profile.quiet import attempt
 from pitstop.profile.sampler import Sampler
-from pitstop.profile.watch import still_alive
+from pitstop.profile.timeline import Timeline, can_profile, started
+from pitstop.profile.workers import read_workers
 
-SAMPLED_STEPS = 3  # enough to see the same line more than once
+ENOUGH_SAMPLES = 150  # a line with a tenth of the time is seen often enough to be sure of it
+MOST_SAMPLED = 60  # steps; if they are shorter than the pauses between samples, so be it
+LATER_STEPS = 2  # after the inspected ones: any loop variable has been set anew
 
 
 class Scope:
     """Looks at one step at a time."""
 
     def __init__(self, options: Options) -> None:
+        self._folder = Path(options.folder)
         self._first = options.warmup + options.baseline
         self._inspected = options.inspect
-        self._trace = (
-            Path(options.folder) / f"trace-{os.getpid()}.json.gz" if options.trace else None
-        )
+        self._trace = self._folder / f"trace-{os.getpid()}.json.gz" if options.trace else None
         self._inspector: Inspector | None = None
+        self._before: Inspector | None = None  # the inspected step before this one
         self._sampler: Sampler | None = None
-        self._optimizers: list[Any] = []
-        self._born: list[Any] = []
+        self._samples = self._sampled = 0
+        self._timeline: Timeline | None = None
+        self._timed = False  # whether there was a timeline, or never will be
+        self._sync_lines: list[Place] = []
+        self.forensics = Forensics()
+        self._trail: Trail | None = None
+        self.phase: Callable[[], str] = lambda: ""  # of the step, as the recorder sees it
 
     @property
     def active(self) -> bool:
         """Whether the current step is being looked at, and so is no baseline."""
-        return self._inspector is not None or self._sampler is not None
+        return (self._inspector or self._sampler or self._timeline) is not None
 
     def wants(self, done: int) -> bool:
         """Whether the step after ``done`` finished ones should be looked at."""
-        last = self._first + self._inspected + SAMPLED_STEPS
-        return bool(self._inspected) and self._first <= done < last
+        if not self._inspected or self._timeline:
+            return False
+        return self._is_inspected(done) or (done >= self._first and self._is_measured(done))
+
+    def _is_inspected(self, done: int) -> bool:
+        planned = self._first <= done < self._first + self._inspected
+        return planned or self.forensics.wants_inspection
+
+    def _is_measured(self, done: int) -> bool:
+        if not self._timed and can_profile():
+            return True
+        enough = self._samples >= ENOUGH_SAMPLES or self._sampled >= MOST_SAMPLED
+        return not enough and (done - self._first - self._inspected) % 2 == 0
 
     def step_begins(self, done: int, thread: int, optimizers: list[Any]) -> None:
         """Look at the step that begins now."""
-        self._optimizers = optimizers
-        if done < self._first + self._inspected:
+        if self._is_inspected(done):
             last = done == self._first + self._inspected - 1
-            self._inspector = Inspector(done, self._trace if last else None)
-            self._inspector.start()
+            self._inspector = Inspector(done, self._trace if last else None, self._before)
+            self._inspector.start(optimizers, self.phase)
+        elif not self._timed and can_profile():
+            self._timeline = attempt(started, None)
+            self._timed = True
         else:
-            self._sampler = Sampler(thread)
+            self._sampler = Sampler(thread, lambda: self.phase() == "wait")
             self._sampler.start()
 
     def step_ended(self, done: int) -> Iterator[dict[str, Any]]:
         """What was seen in the step that ends now, as lines for the recording."""
         if self._inspector:
             inspector, self._inspector = self._inspector, None
-            yield inspector.stop(self._optimizers) | {"kept": still_alive(self._born)}
-            self._born = inspector.watch.born if inspector.watch else []
+            yield inspector.stop()
+            self._before = inspector if done < self._first + self._inspected else None
+            self._trail = self._trail or inspector.trail
+            self._sync_lines = inspector.sync_lines
+            yield from self.forensics.note(last=True)
         if self._sampler:
             sampler, self._sampler = self._sampler, None
-            yield {"sampled": done - 1, "lines": sampler.stop()}
-        if done >= self._first + self._inspected:
-            self._born = []
+            lines = sampler.stop()
+            self._sampled += 1
+            self._samples += sum(row[-1] for row in lines)
+            yield {"sampled": done - 1, "lines": lines}
+        if self._timeline and self._timeline.step_ends():
+            timeline, self._timeline = self._timeline, None
+            yield attempt(lambda: timeline.stop(self._sync_lines), {})
+        if self._trail and done >= self._first + self._inspected + LATER_STEPS:
+            trail, self._trail = self._trail, None
+            yield {"kept": kept(trail, sys._getframe()) or []}
+
+    def backward_begins(self, root: Any, loss: Any, done: int) -> Iterator[dict[str, Any]]:
+        """A backward pass begins after ``done`` finished steps; its loss may not be finite."""
+        inspector, forensics = self._inspector, self.forensics
+        if inspector and inspector.watch:
+            forensics.learn(root, inspector.watch.flow)
+        forensics.backward_begins(root, loss, done + 1, sys._getframe())
+        yield from forensics.note()
+
+    def finish(self) -> Iterator[dict[str, Any]]:
+        """Look no more: the script ends. What is known only now, as lines for the recording.
+
+        A thread that still samples, or a profiler, would be caught in the interpreter's fall.
+        """
+        if self._sampler:
+            self._sampler.stop()
+        if self._timeline:
+            attempt(self._timeline.cancel, None)
+        if self._inspector:
+            attempt(self._inspector.stop, None)
+        self._inspector = self._sampler = self._timeline = None
+        yield from self.forensics.note(last=True)
+        if rows := attempt(lambda: read_workers(self._folder), []):
+            yield {"sampled": "workers", "lines": rows}

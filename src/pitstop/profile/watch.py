@@ -1,162 +1,173 @@
 """Watch: a dispatch mode that counts operations by kind, line, module call and shapes."""
 
+import os
 import sys
 from collections.abc import Callable
-from functools import wraps
 from time import perf_counter
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_iter
 from torch.utils.flop_counter import flop_registry
 
-from pitstop.profile.lines import user_line
+from pitstop.profile.dependence import Left
+from pitstop.profile.flow import Flow
+from pitstop.profile.lines import NOWHERE, Place, user_line
+from pitstop.profile.patch import patch
+from pitstop.profile.quiet import quiet
+from pitstop.profile.tensors import shapes_of, tensors_in
+from pitstop.profile.waits import HOST_CALLS, READERS, timed, waits
 
 RANGE = "pitstop:"  # prefix of the profiler ranges that tie kernels to operations
 
+MOST_OPERATIONS = 4000  # kept one by one, by time; the rest is summed by kind and line
+
 Key = tuple[Any, ...]
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def quiet(method: Method) -> Method:
-    """Let a method fail without a trace: what we cannot describe must still run."""
-
-    @wraps(method)
-    def guarded(*arguments: Any) -> Any:
-        try:
-            return method(*arguments)
-        except Exception:  # noqa: BLE001 never in the user's way
-            return None
-
-    return cast("Method", guarded)
+Function = Callable[..., Any]
 
 
 class Watch(TorchDispatchMode):
     """Everything the operations of one step reveal. Nothing here changes what they compute."""
 
-    def __init__(self, named: bool) -> None:
+    def __init__(
+        self, named: bool, phase: Callable[[], str], optimizers: list[Any], left: Left
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._named = named  # whether each operation runs in a range that the profiler sees
+        self._phase = phase  # of the step, as the recorder sees it
+        self._process = os.getpid()
         self._found: dict[Key, list[float]] = {}
         self._order: dict[Key, int] = {}
-        self._open: list[int] = []
-        self._handles: list[Any] = []
-        self._paths: dict[int, str] = {}
-        self.roots: list[Any] = []
-        self.calls: list[list[Any]] = []
-        self.born: list[tuple[Key, int, StorageWeakRef]] = []
+        self._undos: list[Callable[[], None]] = []
+        self.flow = Flow(optimizers, left)
 
     def start(self) -> None:
-        """Enter the mode and listen to module calls."""
-        self._handles = [
-            register_module_forward_pre_hook(self._before_module),
-            register_module_forward_hook(self._after_module),
+        """Enter the mode; listen to module calls, optimizers and what leaves torch."""
+        self.flow.calls.start()
+        steps = register_optimizer_step_pre_hook(
+            lambda optimizer, *_: quiet(self.flow.gradients.steps)(optimizer)
+        )
+        self._undos = [
+            self.flow.calls.stop,
+            steps.remove,
+            patch((torch.autograd,), "backward", self._learning),
+            *(patch((torch.Tensor,), name, self._reading) for name in READERS),
+            *(
+                patch((owner,), attribute, self._timing(name, waiting))
+                for owner, attribute, name, waiting in HOST_CALLS
+            ),
         ]
         self.__enter__()  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
-        """Leave the mode and the modules as they were."""
+        """Leave the mode, the modules and torch as they were."""
         self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        for handle in self._handles:
-            handle.remove()
+        for undo in reversed(self._undos):
+            undo()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation as it would have run without us, then look at it."""
         kwargs = kwargs or {}
-        key = self._key(func, args)
+        if func.namespace == "profiler" or os.getpid() != self._process:
+            return func(*args, **kwargs)
+        key, zero = self._key(func, args, kwargs) or ((), False)
         begun = perf_counter()
         if self._named:
             with torch.profiler.record_function(f"{RANGE}{self._order.get(key)}"):
                 result = func(*args, **kwargs)
         else:
             result = func(*args, **kwargs)
-        self._count(key, perf_counter() - begun, func, args, kwargs, result)
+        if key:
+            self._count(key, perf_counter() - begun, func, args, kwargs, result)
+            self.flow.ran(func, (args, kwargs), result, (key[1], key[4]), zero)
         return result
 
-    def operations(self, device_us: dict[int, float]) -> list[list[Any]]:
-        """Name, line, module call, shapes, calls, µs, device µs, bytes and FLOPs; dearest first."""
+    def operations(
+        self, device_us: dict[int, float], layout_us: dict[int, float]
+    ) -> list[list[Any]]:
+        """The fields of ``Operation`` in their order, dearest first; the cheapest ones summed."""
         rows = []
         for key, (calls, seconds, moved, flops) in self._found.items():
-            name, line, call, shapes = key
+            name, line, call, shapes, backward, waiting, phase = key
             device = device_us.get(self._order[key])
-            micros = round(seconds * 1e6, 1)
-            rows.append(
-                [name, *line, call, shapes, int(calls), micros, device, int(moved), int(flops)]
-            )
-        return sorted(rows, key=lambda row: -max(row[7], row[8] or 0))
+            numbers = [int(calls), round(seconds * 1e6, 1), device, int(moved), int(flops)]
+            layout = round(layout_us.get(self._order[key], 0.0), 1)
+            rows.append([name, line, shapes, *numbers, call, backward, waiting, phase, layout])
+        rows.sort(key=lambda row: -max(row[4], row[5] or 0))
+        return [*rows[:MOST_OPERATIONS], *_summed(rows[MOST_OPERATIONS:])]
+
+    def waiting_lines(self, numbers: list[int | None]) -> list[Place]:
+        """The lines of operations by their numbers; none: the script's own ``synchronize``."""
+        lines = {number: key[1] for key, number in self._order.items()}
+        own = (key[1] for key in self._order if key[0] == "torch.cuda.synchronize")
+        lines[None] = next(own, NOWHERE)  # type: ignore[index]
+        return [lines.get(each, NOWHERE) for each in numbers]  # type: ignore[arg-type]
 
     @quiet
-    def _key(self, func: Any, args: Any) -> Key:
+    def _key(self, func: Any, args: Any, kwargs: Any) -> tuple[Key, bool]:
         """What operations are counted by; each has a number, which names its profiler range."""
-        line = user_line(sys._getframe(3))  # past this method, its guard and the dispatch
-        key = (str(func), line, self._open[-1] if self._open else -1, _shapes(args))
+        line, call, backward = self.flow.origins.current(sys._getframe(2))
+        shapes = shapes_of(tensors_in(args))
+        kind = backward, waits(func, args, kwargs), self._phase()
+        key = (str(func), line, call, shapes, *kind)
         self._order.setdefault(key, len(self._order))
-        return key
+        return key, not backward and self.flow.dependence.times_zero(func, args)
 
     @quiet
     def _count(
         self, key: Key, seconds: float, func: Any, args: Any, kwargs: Any, result: Any
     ) -> None:
+        total = self._add(key, seconds)
+        total[2] += _bytes(func, args, result)
+        total[3] += _flops(func, args, kwargs, result)
+
+    def _add(self, key: Key, seconds: float) -> list[float]:
         total = self._found.setdefault(key, [0, 0.0, 0, 0])
         total[0] += 1
         total[1] += seconds
-        total[2] += _bytes(func, args, result)
-        total[3] += _flops(func, args, kwargs, result)
-        self._remember(key[1], result)
+        return total
 
-    def _remember(self, line: Key, result: Any) -> None:
-        """Keep a weak reference to each new storage, to see which outlive their step."""
-        for tensor in tree_iter(result):
-            if isinstance(tensor, torch.Tensor) and tensor._base is None:
-                storage = tensor.untyped_storage()
-                self.born.append((line, storage.nbytes(), StorageWeakRef(storage)))
+    def _learning(self, original: Function) -> Function:
+        """The backward function of torch, which tells of its begin and end."""
 
-    @quiet
-    def _before_module(self, module: Any, args: Any) -> None:
-        if not self._open and module not in self.roots:
-            self.roots.append(module)
-            self._paths |= {id(each): path for path, each in module.named_modules()}
-        inputs = [each for each in tree_iter(args) if isinstance(each, torch.Tensor)]
-        path = self._paths.get(id(module)) or type(module).__name__
-        line = user_line(sys._getframe(3))
-        parent = self._open[-1] if self._open else -1
-        identity = [[each.data_ptr(), _version(each)] for each in inputs]
-        frozen = not any(each.requires_grad for each in module.parameters())
-        kind = type(module).__name__
-        self._open.append(len(self.calls))
-        self.calls.append([path, kind, *line, parent, _shapes(inputs), identity, frozen])
+        def backward(tensors: Any, *rest: Any, **options: Any) -> Any:
+            self.flow.learn(tensors, user_line(sys._getframe(1)))
+            try:
+                return original(tensors, *rest, **options)
+            finally:
+                self.flow.learnt()
 
-    def _after_module(self, *_: Any) -> None:
-        if self._open:
-            self._open.pop()
+        return backward
 
+    def _reading(self, original: Function) -> Function:
+        """A method of tensors that hands them to other software."""
 
-def _version(tensor: torch.Tensor) -> int:
-    """How often the tensor was written to; inference tensors do not count that."""
-    return -1 if tensor.is_inference() else tensor._version
+        def read(tensor: Any, *rest: Any, **options: Any) -> Any:
+            quiet(self.flow.dependence.leaves)(tensor)
+            return original(tensor, *rest, **options)
 
+        return read
 
-def _shapes(arguments: Any) -> str:
-    """Shapes and types of the tensors among the arguments: ``bf16[1,512,64,64] f32[512]``."""
-    found = [each for each in tree_iter(arguments) if isinstance(each, torch.Tensor)]
-    return " ".join(
-        f"{str(each.dtype).removeprefix('torch.')}{list(each.shape)}@{each.device.type}"
-        for each in found
-    ).replace(", ", ",")
+    def _timing(self, name: str, waiting: bool) -> Callable[[Function], Function]:
+        """Turns a function that costs the host time into one that is counted as an operation."""
+
+        @quiet
+        def seen(line: Place, seconds: float, arguments: Any) -> None:
+            self.flow.dependence.leaves(arguments)
+            shapes = shapes_of(tensors_in(arguments))
+            key = (name, line, self.flow.calls.current, shapes, False, waiting, self._phase())
+            self._order.setdefault(key, len(self._order))
+            self._add(key, seconds)
+
+        return lambda original: timed(original, seen)
 
 
 def _bytes(func: Any, arguments: Any, result: Any) -> int:
     """Bytes of all tensors read and written, each once; a view moves none."""
     if any(each.alias_info and not each.alias_info.is_write for each in func._schema.returns):
         return 0
-    tensors = [each for each in tree_iter((arguments, result)) if isinstance(each, torch.Tensor)]
-    return sum(each.numel() * each.element_size() for each in tensors)
+    return sum(each.numel() * each.element_size() for each in tensors_in((arguments, result)))
 
 
 def _flops(func: Any, arguments: Any, options: Any, result: Any) -> int:
@@ -165,10 +176,12 @@ def _flops(func: Any, arguments: Any, options: Any, result: Any) -> int:
     return int(count(*arguments, **options, out_val=result)) if count else 0
 
 
-def still_alive(born: list[tuple[Key, int, StorageWeakRef]]) -> list[list[Any]]:
-    """Lines whose tensors outlived their step, with the bytes they hold, most first."""
-    held: dict[Key, int] = {}
-    for line, count, storage in born:
-        if not storage.expired():
-            held[line] = held.get(line, 0) + count
-    return [[*line, count] for line, count in sorted(held.items(), key=lambda item: -item[1])]
+def _summed(rows: list[list[Any]]) -> list[list[Any]]:
+    """Rows of equal name, line and kind as one, whatever their shapes and module calls."""
+    sums: dict[Key, list[Any]] = {}
+    for name, line, _, *numbers, _, backward, waiting, phase, _ in rows:
+        total = sums.setdefault((name, line, backward, waiting, phase), [0, 0.0, None, 0, 0])
+        for place, number in enumerate(numbers):
+            if number is not None:
+                total[place] = round((total[place] or 0) + number, 1)
+    return [[name, line, "", *total, -1, *kind] for (name, line, *kind), total in sums.items()]

@@ -10,12 +10,11 @@ import json
 import os
 import sys
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 FULL_ROWS = 20_000  # slices written before thinning begins, and again at each doubling
 WINDOW_ROWS = 256  # slices kept or left out together, so that neighbouring steps stay together
-FLUSH_SECONDS = 0.5  # what a killed process loses at most
+FLUSH_US = 500_000  # what a killed process loses at most
 
 
 class Writer:
@@ -27,28 +26,32 @@ class Writer:
         self._hide = hidden if redact else lambda value: value
         self._rows: list[list[Any]] = []  # slices not yet written
         self._lines: list[str] = []
-        self._flushed = perf_counter()
+        self._flushed_us = 0
         self._seen = 0
         self._kept = 0
         self._stride = 1
-        self._gap = [0, 0.0]
+        self._gap = [0, 0]
         self._broken = False
 
-    def row(self, row: list[Any], seconds: float) -> None:
-        """Write one slice, or count it where the run has become too long to keep them all."""
+    def row(self, row: list[Any], took_us: int) -> None:
+        """Write one slice, or count it where the run has become too long to keep them all.
+
+        A row begins with its time, in microseconds.
+        """
         window = self._seen // WINDOW_ROWS
         self._seen += 1
         if window % self._stride:
             self._gap[0] += 1
-            self._gap[1] += seconds
+            self._gap[1] += took_us
         else:
-            self._close_gap()
+            if self._gap[0]:
+                self._close_gap()
             self._kept += 1
             self._rows.append(row)
-        whole = self._seen % WINDOW_ROWS == 0
-        if whole and self._kept >= FULL_ROWS * self._stride.bit_length():
+        if self._seen % WINDOW_ROWS == 0 and self._kept >= FULL_ROWS * self._stride.bit_length():
             self._stride *= 2
-        if perf_counter() - self._flushed > FLUSH_SECONDS:
+        if row[0] - self._flushed_us > FLUSH_US:
+            self._flushed_us = row[0]
             self.flush()
 
     def line(self, value: Any) -> None:
@@ -56,11 +59,15 @@ class Writer:
         self._close_rows()
         self._lines.append(json.dumps(self._hide(value), separators=(",", ":")))
 
+    def line_now(self, value: Any) -> None:
+        """Write one line that must survive whatever happens next."""
+        self.line(value)
+        self.flush()
+
     def flush(self) -> None:
         """Hand all lines to the operating system; a full or read-only disk ends the writing."""
         self._close_rows()
         lines, self._lines = self._lines, []
-        self._flushed = perf_counter()
         if self._broken or not lines:
             return
         try:
@@ -79,13 +86,12 @@ class Writer:
         """Turn the slices at hand into one line: encoding them together costs a fraction."""
         if self._rows:
             rows, self._rows = self._rows, []
-            rounded = [[round(v, 5) if type(v) is float else v for v in row] for row in rows]
-            self._lines.append(json.dumps({"slices": rounded}, separators=(",", ":")))
+            self._lines.append(json.dumps({"slices": rows}, separators=(",", ":")))
 
     def _close_gap(self) -> None:
         if self._gap[0]:
             self.line({"gap": self._gap})
-            self._gap = [0, 0.0]
+            self._gap = [0, 0]
 
 
 def hidden(value: Any) -> Any:

@@ -7,13 +7,14 @@ from pitstop.core.units import milliseconds, percent
 from pitstop.report.waterfall import bars, dearest
 from pitstop.report.wording import (
     COMPARED,
+    TRIED,
     closing,
     comparison_row,
     headline,
     place,
     remarks,
     stake,
-    trial_numbers,
+    trial_row,
 )
 
 SUFFIX = ".md"
@@ -61,10 +62,7 @@ def _findings(report: Report) -> Iterator[str]:
 
 
 def _trials(report: Report) -> Iterator[str]:
-    rows = [
-        (trial.change, trial.verdict, *trial_numbers(trial), trial.note) for trial in report.trials
-    ]
-    yield from _table(("change", "verdict", "before", "after", "gain", "note"), rows)
+    yield from _table(TRIED, [trial_row(trial) for trial in report.trials])
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -3,22 +3,23 @@
 from collections.abc import Iterator
 
 from rich import table as rich_table
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.text import Text
 
 from pitstop.core.finding import Finding
 from pitstop.core.report import Report, Table
 from pitstop.core.units import milliseconds, percent
-from pitstop.report.waterfall import bars, dearest, drawn, is_idle
+from pitstop.report.waterfall import BAR, bars, dearest, drawn, is_idle
 from pitstop.report.wording import (
     COMPARED,
+    TRIED,
     closing,
     comparison_row,
     headline,
     place,
     remarks,
     stake,
-    trial_numbers,
+    trial_row,
 )
 
 SUFFIX = ".txt"
@@ -33,11 +34,15 @@ STYLES = {
     "kept": "green",
     "drifted": "red",
     "failed": "red",
+    "out-of-memory": "red",
+    "noisy": "yellow",
+    "not-applicable": "dim",
     "better": "green",
     "worse": "red",
     "inconclusive": "yellow",
 }
 PLAIN_WIDTH = 100  # where there is no terminal to ask
+LEDGER_COLUMNS = {"where the step goes": 29, "time": 7, "share": 5, "": BAR, "most of it": 0}
 EXCERPTS = 3  # findings shown with their source; the page has them all
 
 
@@ -94,17 +99,17 @@ def _ledger(report: Report) -> Iterator[RenderableType]:
     ledger = report.ledger
     if ledger is None:
         return
-    drawn_table = rich_table.Table(box=None, padding=(0, 2, 0, 0))
-    for title in ("where the step goes", "ms", "share", "", "most of it"):
-        number = title in {"ms", "share"}
-        drawn_table.add_column(title, justify="right" if number else "left", no_wrap=True)
+    table = rich_table.Table(box=None, padding=(0, 2, 0, 0))
+    for title, width in LEDGER_COLUMNS.items():
+        justify: JustifyMethod = "right" if title in {"time", "share"} else "left"
+        table.add_column(title, justify=justify, no_wrap=True, min_width=width)
     for bar in bars(ledger):
         style = "green" if bar.cause == "floor" else "yellow" if is_idle(bar.cause) else "cyan"
-        ms, share = milliseconds(bar.ms), percent(bar.share)
-        drawn_table.add_row(bar.label, ms, share, Text(drawn(bar), style), dearest(bar))
+        time, share = milliseconds(bar.ms), percent(bar.share)
+        table.add_row(bar.label, time, share, Text(drawn(bar), style), dearest(bar))
     total = Text(milliseconds(ledger.step_ms), "bold")
-    drawn_table.add_row(Text("step", "bold"), total, "100 %", "", "")
-    yield drawn_table
+    table.add_row(Text("step", "bold"), total, "100 %", "", "")
+    yield table
 
 
 def _tables(report: Report) -> Iterator[RenderableType]:
@@ -147,14 +152,15 @@ def _trials(report: Report) -> Iterator[RenderableType]:
     if not report.trials:
         return
     table = rich_table.Table(box=None, padding=(0, 2, 0, 0))
-    for title in ("change", "verdict"):
-        table.add_column(title)
-    for title in ("before", "after", "gain"):
-        table.add_column(title, justify="right")
-    table.add_column("note", overflow="fold")
+    for title in TRIED:
+        words = title in {"change", "verdict", "note"}
+        table.add_column(
+            title, justify="left" if words else "right", no_wrap=title != "note", overflow="fold"
+        )
     for trial in report.trials:
-        verdict = Text(trial.verdict, style=STYLES.get(trial.verdict, ""))
-        table.add_row(trial.change, verdict, *trial_numbers(trial), trial.note)
+        style = STYLES.get(trial.verdict, "")
+        cells = trial_row(trial)
+        table.add_row(*(Text(cell, style if cell == trial.verdict else "") for cell in cells))
     yield table
 
 

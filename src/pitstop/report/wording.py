@@ -4,9 +4,11 @@ from pitstop.core.comparison import Comparison
 from pitstop.core.finding import Finding
 from pitstop.core.report import Report, Status
 from pitstop.core.trial import Trial
-from pitstop.core.units import binary_bytes, change, count, milliseconds, percent
+from pitstop.core.units import binary_bytes, change, count, milliseconds, percent, precise_percent
 
 COMPARED = ("metric", "verdict", "A", "B", "change", "interval", "why")
+TRIED = ("change", "verdict", "before", "after", "gain", "promised", "note")
+WORTH_SAYING = 0.01  # of the peak memory: smaller differences come and go
 STATUSES: tuple[Status, ...] = ("ok", "warn", "FAIL", "n/a")
 
 
@@ -47,13 +49,40 @@ def closing(report: Report) -> str:
     return f"{count(len(statuses), 'item')}: {', '.join(counts)}"
 
 
-def trial_numbers(trial: Trial) -> tuple[str, str, str]:
-    """Before, after and gain of a trial; ``n/a`` where it did not run."""
+def trial_row(trial: Trial) -> tuple[str, ...]:
+    """The cells of a trial below ``TRIED``; ``n/a`` where it did not run."""
     before = trial.before.median_ms if trial.before else None
     after = trial.after.median_ms if trial.after else None
-    texts = ["n/a" if each is None else milliseconds(each) for each in (before, after)]
-    gain = percent(1 - after / before) if before and after is not None else "n/a"
-    return texts[0], texts[1], gain
+    times = ("n/a" if each is None else milliseconds(each) for each in (before, after))
+    promised = "" if trial.predicted is None else f"up to {percent(trial.predicted)}"
+    return (trial.change, trial.verdict, *times, gain(trial), promised, trial_note(trial))
+
+
+def gain(trial: Trial) -> str:
+    """What a change took off the step, with its interval: ``22 % (20 to 24 %)``."""
+    step = trial.step
+    if step is None or step.ratio is None:
+        if not trial.before or not trial.after:
+            return "n/a"
+        return percent(1 - trial.after.median_ms / trial.before.median_ms)
+    if step.low is None or step.high is None:
+        return percent(1 - step.ratio)
+    ends = f"{percent(1 - step.high).removesuffix(' %')} to {percent(1 - step.low)}"
+    return f"{percent(1 - step.ratio)} ({ends})"
+
+
+def trial_note(trial: Trial) -> str:
+    """Why this verdict, and what became of memory and numbers where they changed."""
+    said = [trial.note]
+    memory = trial.memory
+    if memory and memory.ratio and memory.after and abs(memory.ratio - 1) >= WORTH_SAYING:
+        said.append(f"peak {binary_bytes(memory.after)} ({change(memory.ratio)})")
+    if trial.drift:
+        allowed = (
+            "" if trial.tolerance is None else f" of {precise_percent(trial.tolerance)} allowed"
+        )
+        said.append(f"numbers apart {precise_percent(trial.drift)}{allowed}")
+    return "; ".join(filter(None, said))
 
 
 def comparison_row(each: Comparison) -> tuple[str, ...]:

@@ -36,6 +36,8 @@ def test_names_the_softmax_and_what_the_scores_cost_without_the_products():
         run(*attention(position=-1)),
         run(*attention(taken="float32[32,64,47]@cpu")),  # the product takes something else
         run(*attention()[1:]),  # a classifier's softmax
+        run(operation("_softmax", line(42), "", call=0), operation("mm", line(43), "", call=0)),
+        recording(operations=attention()),  # where anything was compiled no call is known
         recording(),
         without_ledger(operations=attention()),
     ],

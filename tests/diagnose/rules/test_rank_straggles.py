@@ -53,7 +53,7 @@ def test_names_no_line_where_none_stands_out():
         1,
         collective=20.0,
         sampled=(*seen, sampled(SLEEP, 11), sampled(READ, 9, waiting=True)),
-        loaders=USED,
+        loaders=(loader(used=line(14)),),
     )
     fast = rank(0, sampled=(*seen, sampled(SLEEP, 10)))
     (finding,) = rank_straggles(run(fast, slow))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from diagnose.builders import call, line, operation, recording, without_ledger, work
@@ -17,6 +19,8 @@ COPIED = (
     operation("clone", CUT, LARGE, calls=3, micros=0.0),
     operation("clone", CUT, SMALL, calls=3, micros=0.0),
 )
+
+WINDOWS = operation("clone", CUT, "float32[3,48,48]@cpu", calls=6)  # of a sequence: three axes
 
 
 def run(each_us=15.0, rest_us=10.0, operations=(*CUTS, *COPIED), device="cuda"):
@@ -69,6 +73,8 @@ def test_a_tile_that_is_not_copied_is_known_by_the_call():
         run(each_us=0.5, rest_us=97.0),
         run(operations=CUTS),
         run(operations=COPIED),
+        run(operations=(*CUTS, replace(COPIED[0], calls=30))),  # of several pictures
+        run(operations=(operation("slice", CUT, "float32[3,64,112]@cpu"), WINDOWS)),
         run(operations=(operation("slice", CUT, "float32[6,3,5,48,48]@cpu"), *COPIED)),
         recording(),
         without_ledger(operations=(*CUTS, *COPIED)),

@@ -40,7 +40,7 @@ def attention_unfused(recording: Recording) -> Iterator[Finding]:
         in_call[operation.call].append((operation, micros))
     spent: dict[Line, float] = defaultdict(float)
     for call, operations in in_call.items():
-        if call < 0 or tree.calls[call].kind == WHOLE:
+        if not 0 <= call < len(tree.calls) or tree.calls[call].kind == WHOLE:
             continue
         for line, scores in written_out([each for each, _ in operations]):
             spent[line] += sum(micros for each, micros in operations if handles(each, scores))

@@ -1,0 +1,50 @@
+"""Compiling: what Dynamo itself has written down about its work, read at the end of a run."""
+
+import sys
+from collections import Counter
+from typing import Any
+
+MOST_COMPILATIONS = 256  # Dynamo itself keeps the last 64 unless told otherwise
+LONGEST_REASON = 500  # characters; Dynamo's explanations run to pages
+
+
+def compilations() -> list[list[Any]]:
+    """First line of each compiled function, seconds, versions before, reason and failure."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    if dynamo is None:
+        return []
+    found = [each for each in dynamo.get_compilation_metrics() if each.co_filename]
+    return [_compilation(each) for each in found[-MOST_COMPILATIONS:]]
+
+
+def breaks() -> list[list[Any]]:
+    """The user's line of each graph break, its reason, and how often it was met."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    if dynamo is None:
+        return []
+    counts: Counter[tuple[Any, ...]] = Counter()
+    for each in dynamo.graph_break_reasons:
+        stack = each.user_stack
+        place = (stack[-1].filename, stack[-1].lineno, stack[-1].name) if stack else ("", 0, "")
+        counts[*place, _one_line(each.reason).partition(" Hint:")[0]] += 1
+    return [[*key, count] for key, count in counts.most_common(MOST_COMPILATIONS)]
+
+
+def _compilation(metrics: Any) -> list[Any]:
+    """One entry of Dynamo's log, whose fields come and go with its versions."""
+    seconds = getattr(metrics, "entire_frame_compile_time_s", None)
+    if seconds is None:
+        seconds = (getattr(metrics, "duration_us", None) or 0) / 1e6
+    return [
+        metrics.co_filename,
+        metrics.co_firstlineno or 0,
+        metrics.co_name or "",
+        seconds,
+        getattr(metrics, "accumulated_cache_size", None) or 0,
+        _one_line(getattr(metrics, "recompile_reason", None)),
+        _one_line(getattr(metrics, "fail_reason", None)),
+    ]
+
+
+def _one_line(text: Any) -> str:
+    return " ".join(str(text or "").split())[:LONGEST_REASON]

@@ -1,0 +1,169 @@
+"""Loaders: what is known of each DataLoader of the run, and what it has given so far.
+
+A loader is known by its dataset and the line that built it: one that is built again for every
+epoch, or that a library wraps into its own, stays the same loader; two on one dataset are two.
+"""
+
+import contextlib
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import torch
+
+from pitstop.profile.lines import NOWHERE, Place, user_line
+from pitstop.profile.made import Places, built, reference
+
+LOOKED_AT = 8  # members of each part of a batch whose shapes are read, for every batch: 2 us
+MOST_SHAPES = 256  # more say nothing new: no shape comes back
+SEQUENCES = (list, tuple)
+
+
+class _Seen:
+    """One loader, while it is used."""
+
+    def __init__(self, number: int, made: Place, dataset: Any) -> None:
+        self.number = number
+        self.made = made
+        self.dataset = reference(dataset)
+        self.described = False
+        self.batches = self.batch_bytes = 0
+        self.starts = self.start_us = 0
+        self.shapes: set[tuple[Any, ...] | None] = set()
+
+
+class Loaders:
+    """All loaders that the recorded thread has built or used."""
+
+    def __init__(
+        self, next_number: Callable[[], int], write: Callable[[dict[str, Any]], None]
+    ) -> None:
+        self._next_number = next_number
+        self._write = write
+        self._seen: dict[tuple[int, Place], _Seen] = {}
+        self._loaders, self._datasets = Places(), Places()
+        self._iterators: weakref.WeakKeyDictionary[Any, _Seen] = weakref.WeakKeyDictionary()
+        self._iterator: Callable[[], Any] = lambda: None  # the one asked last
+        self._last = _Seen(-1, NOWHERE, None)
+
+    def built(self, loader: Any, dataset: Any) -> None:
+        """A loader is being built; where a library does that to wrap one, the first line counts."""
+        place, by_user = built(loader)
+        known = self._datasets.of(dataset)
+        if known is None:
+            self._datasets.put(dataset, place)
+        self._loaders.put(loader, place if by_user or known is None else known)
+
+    def not_built(self, loader: Any, dataset: Any) -> None:
+        """The building failed; torch refuses to shuffle an empty dataset, for one."""
+        self._tell_if_empty(self._find(dataset, self._loaders.of(loader)))
+
+    def number_of_loader(self, loader: Any) -> int:
+        """The number of a loader whose iteration begins."""
+        return self._find(loader.dataset, self._loaders.of(loader)).number
+
+    def started(self, loader: Any, iterator: Any, waited_us: int) -> None:
+        """An iterator was made, for which the script has waited."""
+        seen = self._find(loader.dataset, self._loaders.of(loader))
+        seen.starts += 1
+        seen.start_us += waited_us
+        self._iterators[iterator] = seen
+
+    def number(self, iterator: Any) -> int:
+        """The number of the loader whose iterator is asked for a batch."""
+        if self._iterator() is not iterator:
+            self._iterator = weakref.ref(iterator)
+            self._last = self._iterators.get(iterator) or self._find(iterator._dataset, None)
+            if not self._last.described:
+                self._describe(self._last, iterator)
+        return self._last.number
+
+    def got(self, iterator: Any, batch: Any, waited_us: int) -> None:
+        """A batch has come."""
+        seen = self._last
+        seen.batches += 1
+        if iterator._num_yielded == 1:  # the first of an epoch
+            seen.start_us += waited_us
+        shapes = _shapes(batch)
+        if shapes not in seen.shapes and shapes and len(seen.shapes) < MOST_SHAPES:
+            seen.shapes.add(shapes)
+        if seen.batches == 1:
+            sizes = [each.numel() * each.element_size() for each in tensors(batch)]
+            seen.batch_bytes = sum(sizes)
+        if seen.batches & (seen.batches - 1) == 0:  # 1, 2, 4, 8 ...: a killed run has half at least
+            self._tell(seen)
+
+    def finish(self) -> None:
+        """Tell the last numbers of every loader; in a run without batches, of unused ones too."""
+        for seen in self._seen.values():
+            self._tell(seen)
+        if not any(seen.batches for seen in self._seen.values()):
+            for loader in self._loaders.living():
+                with contextlib.suppress(AttributeError):  # one that was not built to the end
+                    self._tell_if_empty(self._find(loader.dataset, self._loaders.of(loader)))
+
+    def _find(self, dataset: Any, place: Place | None) -> _Seen:
+        place = place or self._datasets.of(dataset) or NOWHERE
+        key = id(dataset), place
+        seen = self._seen.get(key)
+        if seen is None or seen.dataset() is not dataset:
+            seen = self._seen[key] = _Seen(self._next_number(), place, dataset)
+        return seen
+
+    def _describe(self, seen: _Seen, iterator: Any) -> None:
+        seen.described = True
+        size = getattr(iterator._index_sampler, "batch_size", None)
+        dataset = seen.dataset()
+        settings = {
+            "dataset": type(dataset).__name__,
+            "workers": iterator._num_workers,
+            "pinned": bool(iterator._pin_memory),
+            "persistent": bool(getattr(iterator, "_persistent_workers", False)),
+            "prefetch": getattr(iterator, "_prefetch_factor", None),
+            "length": length(dataset),
+            "batch_size": size if isinstance(size, int) else None,
+            "made": seen.made,
+            "used": user_line(sys._getframe(1)),
+        }
+        self._write({"number": seen.number, "loader": settings})
+
+    def _tell(self, seen: _Seen) -> None:
+        counts = [seen.batches, seen.batch_bytes, len(seen.shapes), seen.starts, seen.start_us]
+        self._write({"number": seen.number, "fetched": counts})
+
+    def _tell_if_empty(self, seen: _Seen) -> None:
+        dataset = seen.dataset()
+        if not seen.described and length(dataset) == 0:
+            seen.described = True
+            settings = {"dataset": type(dataset).__name__, "workers": 0, "length": 0}
+            self._write({"number": seen.number, "loader": settings | {"made": seen.made}})
+
+
+def length(dataset: Any) -> int | None:
+    """Samples of a dataset; ``None`` where it does not tell."""
+    try:
+        return len(dataset)
+    except Exception:  # noqa: BLE001 the user's own code
+        return None
+
+
+def tensors(batch: Any) -> Iterator[torch.Tensor]:
+    """All tensors of a batch."""
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif isinstance(batch, (*SEQUENCES, Mapping)):
+        for each in batch.values() if isinstance(batch, Mapping) else batch:
+            yield from tensors(each)
+
+
+def _shapes(batch: Any) -> tuple[Any, ...] | None:
+    """The shapes in a batch, nested as it is; ``None`` for what has none."""
+    if isinstance(batch, torch.Tensor):
+        return None if batch.is_nested else batch.shape
+    if isinstance(batch, SEQUENCES):
+        return tuple([_shapes(each) for each in batch[:LOOKED_AT]])
+    if isinstance(batch, Mapping):
+        return tuple([_shapes(each) for each in islice(batch.values(), LOOKED_AT)])
+    return None

@@ -1,0 +1,59 @@
+"""Patch: put a function of ours in the place of torch's, unnoticed, and take it away again."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from pitstop.profile.recorder import Recorder
+
+Undo = Callable[[], None]
+Result = TypeVar("Result")
+
+_HERE = str(Path(__file__).parent)
+
+
+def patch(
+    owners: tuple[Any, ...], name: str, build: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Undo:
+    """Put ``build(original)`` under one name in all its owners; the undoing leaves no trace.
+
+    Owners share one replacement, as they shared the original: Dynamo knows functions by identity.
+    """
+    original = getattr(owners[0], name)
+    replacement = wraps(original)(build(original))
+    undos = [_replace(owner, name, replacement) for owner in owners]
+
+    def undo() -> None:
+        for each in undos:
+            each()
+
+    return undo
+
+
+def _replace(owner: Any, name: str, replacement: Callable[..., Any]) -> Undo:
+    original = getattr(owner, name)
+    inherited = name not in vars(owner)
+    setattr(owner, name, replacement)
+    return lambda: delattr(owner, name) if inherited else setattr(owner, name, original)
+
+
+def guarded(recorder: "Recorder", action: Callable[..., Result], *arguments: Any) -> Result | None:
+    """Call into the recorder; a failure of ours ends the recording, never the script."""
+    try:
+        return action(*arguments)
+    except Exception as error:  # noqa: BLE001 never in the user's way
+        recorder.fail(error)
+        return None
+
+
+def without_us(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without the entries of this folder."""
+    if trace is None:
+        return None
+    rest = without_us(trace.tb_next)
+    if trace.tb_frame.f_code.co_filename.startswith(_HERE):
+        return rest
+    return TracebackType(rest, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)

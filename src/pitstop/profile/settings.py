@@ -1,0 +1,27 @@
+"""Settings: what torch is set to, asked so that it neither warns nor fails."""
+
+from typing import Any
+
+import torch
+
+
+def read_settings(device: str, autocast: str) -> dict[str, Any]:
+    """The switches that decide how fast the same model runs."""
+    return {
+        "device": device or "cpu",
+        "threads": torch.get_num_threads(),
+        "tf32_matmul": _tf32(torch.backends.cuda.matmul),
+        "tf32_cudnn": _tf32(getattr(torch.backends.cudnn, "conv", None)),
+        "cudnn_benchmark": bool(torch.backends.cudnn.benchmark),
+        "deterministic": torch.are_deterministic_algorithms_enabled()
+        or bool(torch.backends.cudnn.deterministic),
+        "autocast": autocast,
+    }
+
+
+def _tf32(switches: Any) -> bool:
+    """By the newer switch where torch has it: to ask the older one fails once both were used."""
+    precision = getattr(switches, "fp32_precision", None)
+    if precision is not None:
+        return bool(precision == "tf32")
+    return bool((switches or torch.backends.cudnn).allow_tf32)

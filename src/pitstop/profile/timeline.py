@@ -1,0 +1,92 @@
+"""Timeline: when the GPU was idle in a step of nearly undisturbed speed, and why.
+
+torch's profiler sees kernels, transfers and CUDA calls alone, no operation: that slows a step by
+a few percent, where the inspected steps are many times slower. A first step fills the queue
+again, which is empty after the profiler has started; the second is the one that is read.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._C._autograd import DeviceType, _profiler_enabled
+from torch.autograd.profiler import profile
+
+from pitstop.profile.gaps import Event, Place, gaps, is_transfer, located
+
+STEPS = 2  # the first refills the queue
+
+
+class Timeline:
+    """Records a few steps' device activity; used once."""
+
+    def __init__(self) -> None:
+        # What torch.profiler is built on: it has no schedule, warns of none, and is freed at once.
+        self._profile = profile(use_kineto=True, use_cpu=False, use_device="cuda")
+        self._marks_us: list[float] = []
+
+    def start(self) -> None:
+        """Begin with a step that does not count."""
+        self._profile.__enter__()
+        self._mark()
+
+    def step_ends(self) -> bool:
+        """Take note of a step's end; whether it was the last one needed."""
+        self._mark()
+        return len(self._marks_us) > STEPS
+
+    def stop(self, sync_lines: Sequence[Place]) -> dict[str, Any]:
+        """Idle stretches and kernels of the last step, as plain values for the recording.
+
+        ``sync_lines`` are those that waited for the device in an inspected step, in order.
+        """
+        self.cancel()
+        events = list(_events(self._profile))
+        return {
+            "timeline": self._marks_us[-1] - self._marks_us[-2],
+            "gaps": located(gaps(events, self._marks_us), sync_lines),
+            "kernels": _kernels(events, *self._marks_us[-2:]),
+        }
+
+    def cancel(self) -> None:
+        """End the profiler."""
+        torch.cuda.synchronize()
+        self._profile.__exit__(None, None, None)
+
+    def _mark(self) -> None:
+        self._marks_us.append(time.time_ns() / 1e3)  # the profiler's clock
+
+
+def started() -> Timeline:
+    """A timeline that has begun."""
+    timeline = Timeline()
+    timeline.start()
+    return timeline
+
+
+def can_profile() -> bool:
+    """Whether a GPU is in use, and no profiler of the script's own: there can be only one."""
+    return torch.cuda.is_initialized() and not _profiler_enabled()
+
+
+def _events(recorded: profile) -> Iterator[Event]:
+    """What the profiler saw, in microseconds."""
+    results = recorded.kineto_results
+    for event in results.events() if results else ():
+        start = event.start_ns() / 1e3
+        host = event.device_type() == DeviceType.CPU
+        end = start + event.duration_ns() / 1e3
+        yield Event(event.name(), start, end, event.correlation_id(), host)
+
+
+def _kernels(events: Sequence[Event], begin: float, end: float) -> list[list[Any]]:
+    """All that ran on the device by name, with calls and µs; transfers are idle time."""
+    found: dict[str, list[float]] = {}
+    for event in events:
+        if begin <= event.start < end and not event.host and not is_transfer(event.name):
+            total = found.setdefault(event.name, [0, 0.0])
+            total[0] += 1
+            total[1] += event.end - event.start
+    rows = [[name, int(calls), round(micros, 1)] for name, (calls, micros) in found.items()]
+    return sorted(rows, key=lambda row: -row[2])

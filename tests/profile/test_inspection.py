@@ -1,0 +1,351 @@
+"""What an inspected step reveals, from small scripts that are looked at as the recorder would."""
+
+import json
+import re
+
+import pytest
+
+from pitstop.profile.inspection import read_inspection
+from pitstop.profile.options import Options
+
+pytest.importorskip("torch")
+
+from pitstop.profile.scope import Scope
+
+LOOP = """
+import gc
+import torch
+from torch import nn
+torch.manual_seed(0)
+BEFORE
+def train():
+    for step in range(8):
+        x = torch.randn(4, 8)
+        STEP
+train()
+"""
+
+
+@pytest.fixture
+def inspected(tmp_path):
+    """Run a script of these parts; its evidence, and the number of each line that ends ``# x``."""
+
+    def run(before, step):
+        text = LOOP.replace("BEFORE", before).replace("STEP", step.strip().replace("\n", "\n    "))
+        path = tmp_path / "script.py"
+        path.write_text(text)
+        scope = Scope(Options(folder=str(tmp_path), warmup=0, baseline=1))
+        notes = []
+
+        def ends():
+            done = next(steps)
+            notes.extend(scope.step_ended(done))
+            if scope.wants(done):
+                held = [each for each in variables.values() if hasattr(each, "param_groups")]
+                scope.step_begins(done, 0, held)
+
+        steps = iter(range(1, 99))
+        variables = {"__name__": "__main__", "__file__": str(path), "ends": ends}
+        exec(compile(text, str(path), "exec"), variables)
+        marks = {
+            mark: number
+            for number, line in enumerate(text.splitlines(), 1)
+            for mark in re.findall(r"# (\w+)$", line)
+        }
+        return read_inspection(json.loads(json.dumps(notes))), marks
+
+    return run
+
+
+TRAINING = """
+model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU())
+head = nn.Linear(8, 1)
+optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], 1e-3)
+"""
+UPDATE = """
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    ends()
+"""
+
+
+NORM = """
+class Norm(nn.BatchNorm1d):
+    def forward(self, x):
+        self.running_mean.lerp_(x.mean(0).detach(), 0.1)
+        return x - self.running_mean
+"""
+
+
+def named(evidence, path):
+    return [call for call in evidence.calls if call.path == path]
+
+
+def test_backward_operations_have_the_line_and_the_call_of_the_forward_ones(inspected):
+    step = "features = model(x)  # model\n    loss = head(features).mean()  # head\n" + UPDATE
+    evidence, line = inspected(TRAINING, step)
+    (norm,) = [each for each in evidence.operations if "batch_norm_backward" in each.name]
+    assert norm.backward
+    assert norm.where.line == line["model"]
+    assert evidence.calls[norm.call].kind == "BatchNorm1d"
+    products = [each for each in evidence.operations if each.backward and "mm" in each.name]
+    assert {each.where.line for each in products} == {line["model"], line["head"]}
+
+
+def test_checkpointed_calls_are_known_as_recomputed_under_their_first_caller(inspected):
+    before = """
+from torch.utils.checkpoint import checkpoint
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
+    def forward(self, x):
+        return checkpoint(self.inner, x, use_reentrant=False).relu()  # inner
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+"""
+    evidence, line = inspected(before, "loss = model(x).mean()\n" + UPDATE)
+    first, again = named(evidence, "inner")
+    assert (first.recomputed, again.recomputed) == (False, True)
+    assert first.parent == again.parent == 0
+    assert not again.unused
+    (product,) = [o for o in evidence.operations if "addmm" in o.name and o.backward]
+    assert evidence.calls[product.call].recomputed
+    assert product.where.line == line["inner"]
+
+
+def test_calls_tell_what_they_depend_on_and_who_needs_them(inspected):
+    before = NORM + TRAINING + "other = nn.Sequential(nn.Linear(8, 8), Norm(8))\n"
+    before += "score = nn.Linear(8, 1)\n"
+    step = (
+        """
+    first = model(x)
+    second = model(x + 1)
+    third = model(first)
+    nobody = other(second)
+    seen = score(first).mean().item()
+    loss = (head(second) + head(third)).mean()
+"""
+        + UPDATE
+    )
+    evidence, _ = inspected(before, step)
+    outermost = [call for call in evidence.calls if call.parent < 0]
+    kinds = [(call.parameters, call.unused, call.chained) for call in outermost]
+    model = 8 * 8 + 8 + 16
+    assert kinds == [
+        (model, False, False),
+        (model, False, False),
+        (model, False, True),
+        (88, True, False),  # that its running statistics change is no use
+        (9, False, False),  # read by Python
+        (9, False, False),
+        (9, False, False),
+    ]
+    assert all(call.graph and call.training for call in outermost)
+
+
+def test_running_statistics_are_no_dependence(inspected):
+    before = NORM + TRAINING + "norm, layer = Norm(8), nn.Linear(8, 8)\n"
+    step = "a = norm(layer(x))\n    b = layer(norm(x + 1))\n    loss = head(model(a + b)).mean()\n"
+    evidence, _ = inspected(before, step + UPDATE)
+    assert not any(call.chained for call in evidence.calls if call.parent < 0)
+
+
+@pytest.mark.parametrize("weight", ["0.0", "torch.zeros(())", "0.5"])
+def test_a_term_times_zero_names_the_calls_that_serve_nothing_else(weight, inspected):
+    before = TRAINING + "other = nn.Linear(8, 8)\n"
+    step = (
+        f"""
+    features = model(x)
+    term = other(features).mean()
+    loss = head(features).mean() + {weight} * term  # zero
+"""
+        + UPDATE
+    )
+    evidence, line = inspected(before, step)
+    if weight == "0.5":
+        assert evidence.zeroed == ()
+        return
+    (zeroed,) = evidence.zeroed
+    assert zeroed.where.line == line["zero"]
+    assert [evidence.calls[place].kind for place in zeroed.calls] == ["Linear"]
+    assert not any(call.unused for call in evidence.calls)
+
+
+def test_a_learned_factor_that_starts_at_zero_is_no_zero_weight(inspected):
+    before = TRAINING + "gate = nn.Parameter(torch.zeros(()))\n"
+    evidence, _ = inspected(before, "loss = (gate * head(model(x))).mean()\n" + UPDATE)
+    assert evidence.zeroed == ()
+
+
+def test_inference_uses_what_its_models_return(inspected):
+    before = """
+class Both(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+    def forward(self, x):
+        dropped = self.b(x)
+        return self.a(x)
+both = Both().eval().requires_grad_(False)
+"""
+    evidence, _ = inspected(before, "both(x)\n    ends()")
+    assert [(call.path, call.unused) for call in evidence.calls] == [
+        ("Both", False), ("b", True), ("a", False)
+    ]  # fmt: skip
+
+
+def test_a_custom_kernel_behind_numpy_still_counts_as_use(inspected):
+    before = TRAINING + "other = nn.Linear(8, 8)\n"
+    step = (
+        """
+    features = model(x)
+    outside = torch.from_numpy(other(x).detach().numpy() * 2)
+    loss = (head(features) + outside.sum()).mean()
+"""
+        + UPDATE
+    )
+    evidence, _ = inspected(before, step)
+    assert not any(call.unused for call in evidence.calls)
+
+
+def test_equal_content_has_an_equal_checksum_and_only_frozen_modules_have_one(inspected):
+    before = TRAINING + "frozen = nn.Linear(8, 8).requires_grad_(False)\nsame = torch.ones(4, 8)\n"
+    step = "a, b, c = frozen(same), frozen(same.clone()), frozen(input=x)\n"
+    evidence, _ = inspected(before, step + "    loss = head(model(a + b + c)).mean()\n" + UPDATE)
+    first, second, third, *rest = [call.content for call in evidence.calls]
+    assert first == second != third
+    assert "" not in {first, third}
+    assert set(rest) == {""}
+    assert evidence.calls[2].shapes == "float32[4,8]@cpu"
+
+
+def test_a_model_that_is_built_in_every_step_is_named(inspected):
+    before = TRAINING
+    step = "fresh = nn.Linear(8, 8)\n    loss = head(model(fresh(x))).mean()\n" + UPDATE
+    evidence, _ = inspected(before, step)
+    assert [(call.kind, call.parameters) for call in evidence.rebuilt] == [("Linear", 72)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "holder", "graph"),
+    [
+        ("losses = []\n", "losses.append(loss)  # keeps", "losses", True),
+        ("log = {'loss': []}\n", "log['loss'].append(loss)  # keeps", "log", True),
+        ("total = 0\n", "global total\n    total = total + loss  # keeps", "total", True),
+        ("seen = []\n", "seen.append(features.detach())  # keeps", "seen", False),
+        (
+            "class Meter: pass\nmeter = Meter()\nmeter.values = []\n",
+            "meter.values.append(loss)  # keeps",
+            "self.values",
+            True,
+        ),
+    ],
+)
+def test_what_is_kept_is_named_with_its_holder_and_line(before, after, holder, graph, inspected):
+    step = "features = model(x)\n    loss = head(features).mean()\n" + UPDATE
+    evidence, line = inspected(TRAINING + before, f"{step}    {after}")
+    (kept,) = evidence.kept
+    assert (kept.holder, kept.graph, kept.kept_at.line) == (holder, graph, line["keeps"])
+
+
+@pytest.mark.parametrize(
+    "after", ["last = loss", "best = {'loss': loss}", "kept.append(loss.item())"]
+)
+def test_a_loop_variable_keeps_nothing(after, inspected):
+    step = "features = model(x)\n    loss = head(features).mean()\n" + UPDATE
+    evidence, _ = inspected(TRAINING + "kept = []\n", f"{step}    {after}")
+    assert evidence.kept == ()
+
+
+GAN = """
+generator, critic = nn.Linear(8, 8), nn.Linear(8, 1)
+first = torch.optim.SGD(critic.parameters(), 1e-3)
+second = torch.optim.SGD(generator.parameters(), 1e-3)
+"""
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+def test_gradients_that_are_zeroed_before_use_are_discarded_where_the_input_came_in(
+    to_none, inspected
+):
+    step = f"""
+    made = generator(x)
+    loss = critic(made).mean()  # attached
+    first.zero_grad()
+    loss.backward(retain_graph=True)
+    first.step()
+    second.zero_grad(set_to_none={to_none})
+    made.square().mean().backward()
+    second.step()
+    ends()
+"""
+    evidence, line = inspected(GAN, step)
+    assert evidence.parameters.discarded == (("weight", 64), ("bias", 8))
+    assert evidence.parameters.discarded_at.line == line["attached"]
+
+
+def test_gradients_of_the_critic_from_the_generators_pass_are_discarded(inspected):
+    step = """
+    first.zero_grad()
+    critic(generator(x).detach()).mean().backward()
+    first.step()
+    second.zero_grad()
+    critic(generator(x)).mean().backward()  # wasted
+    second.step()
+    ends()
+"""
+    evidence, line = inspected(GAN, step)
+    assert evidence.parameters.discarded == (("weight", 8), ("bias", 1))
+    assert evidence.parameters.discarded_at.line == line["wasted"]
+
+
+def test_used_and_accumulated_gradients_are_not_discarded(inspected):
+    step = """
+    optimizer.zero_grad()
+    for part in x.chunk(2):
+        head(model(part)).mean().backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+    ends()
+"""
+    evidence, _ = inspected(TRAINING, step)
+    assert evidence.parameters.discarded == ()
+    assert evidence.parameters.without_gradient == ()
+
+
+def test_reads_and_host_calls_are_waits_with_their_line(inspected):
+    step = (
+        """
+    loss = head(model(x)).mean()
+    gc.collect()  # collect
+    torch.cuda.empty_cache()  # empty
+    loss.item()  # item
+    x.tolist()  # list
+    str(x)  # text
+    x[x > 0].sum()  # mask
+    x + 1  # plain
+"""
+        + UPDATE
+    )
+    evidence, line = inspected(TRAINING, step)
+    waits = {each.where.line for each in evidence.operations if each.waits}
+    assert {line[mark] for mark in ("empty", "item", "list", "text", "mask")} <= waits
+    assert line["plain"] not in waits
+    (collect_call,) = [each for each in evidence.operations if each.name == "gc.collect"]
+    assert (collect_call.where.line, collect_call.waits) == (line["collect"], False)
+    assert collect_call.micros > 0
+
+
+def test_settings_are_those_inside_the_model_call(inspected):
+    before = TRAINING + "torch.set_num_threads(1)\ntorch.backends.cuda.matmul.allow_tf32 = True\n"
+    step = (
+        "with torch.autocast('cpu', torch.bfloat16): out = head(model(x))\n    loss = out.mean()\n"
+    )
+    evidence, _ = inspected(before, step + UPDATE)
+    settings = evidence.settings
+    assert (settings.device, settings.threads, settings.autocast) == ("cpu", 1, "bfloat16")
+    assert settings.tf32_matmul
+    assert not settings.deterministic

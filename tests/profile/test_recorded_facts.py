@@ -1,0 +1,85 @@
+"""What the recording says of loaders, optimizers, gradients and compilations, on real scripts."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def line_of(script, text):
+    """The number of the one line of a script that holds a text."""
+    lines = (SCRIPTS / script).read_text().splitlines()
+    (number,) = [number for number, line in enumerate(lines, 1) if text in line]
+    return number
+
+
+def test_a_loader_and_an_optimizer_tell_all_that_is_known_of_them(bare, profiled):
+    without, with_us = bare("facts.py"), profiled("facts.py")
+    assert with_us.out == without.out
+    evidence = with_us.evidence
+    train, check = evidence.loaders
+    assert (train.length, train.batch_size, train.batches, train.starts) == (40, 4, 20, 2)
+    assert (check.length, check.batch_size, check.batches, check.starts) == (40, 10, 8, 2)
+    assert (train.trains, check.trains, check.workers) == (True, False, 1)
+    assert train.batch_bytes == 4 * (3 * 8 + 2) * 4
+    assert train.batch_shapes == 2
+    assert train.made.line == line_of("facts.py", "train = OwnLoader")
+    assert check.made.line == line_of("facts.py", "check = DataLoader")
+    assert train.used.line == line_of("facts.py", "in train:")
+    (optimizer,) = evidence.optimizers
+    assert (optimizer.name, optimizer.parameters, optimizer.tensors) == ("OwnSGD", 2, 2)
+    assert (optimizer.fused, optimizer.foreach) == (False, False)
+    assert optimizer.made.line == line_of("facts.py", "optimizer = OwnSGD")
+
+
+def test_loss_gradient_norm_and_scale_are_the_scripts_own(bare, profiled):
+    printed = [line.split() for line in bare("facts.py").out.decode().splitlines()]
+    steps = [words for words in printed if len(words) == 3]
+    evidence = profiled("facts.py").evidence
+    assert [step.loss.hex() for step in evidence.steps] == [words[0] for words in steps]
+    assert [step.gradient_norm.hex() for step in evidence.steps] == [words[1] for words in steps]
+    assert [step.scale for step in evidence.steps] == [None, *[1024.0] * 19]  # set for the next one
+
+
+@pytest.mark.parametrize(
+    ("way", "text", "length", "starts"),
+    [
+        ("loop", "in DataLoader(Nothing()", 0, 1),
+        ("shuffle", "shuffle=True", 0, 0),
+        ("unused", "loader = DataLoader", 0, 0),
+        ("drop", "drop_last=True", 3, 1),
+    ],
+)
+def test_a_loader_without_a_batch_is_seen_though_no_step_is(way, text, length, starts, profiled):
+    evidence = profiled("empty.py", way).evidence
+    (loader,) = evidence.loaders
+    assert evidence.steps == ()
+    assert (loader.length, loader.batches, loader.starts) == (length, 0, starts)
+    assert loader.made.line == line_of("empty.py", text)
+
+
+def test_compilations_and_graph_breaks_are_told_with_their_lines(bare, profiled):
+    without, with_us = bare("broken_graph.py"), profiled("broken_graph.py")
+    assert with_us.out == without.out  # as many graphs and breaks as without us, too
+    evidence = with_us.evidence
+    scale = [each for each in evidence.compiled if each.where.function == "scale"]
+    assert [each.again for each in scale] == list(range(len(scale)))
+    assert "factor" in scale[1].reason
+    assert scale[0].where.line == line_of("broken_graph.py", 'compile(backend="eager")')
+    (broken,) = {each.where.line for each in evidence.breaks}
+    assert broken == line_of("broken_graph.py", "a graph ends here")
+    assert "print" in evidence.breaks[0].reason
+
+
+def test_training_by_hand_has_its_steps_and_its_model_stays_its_own(bare, profiled):
+    without, with_us = bare("by_hand.py"), profiled("by_hand.py")
+    assert without.code == with_us.code == 0, with_us.err.decode()
+    assert with_us.out == without.out
+    evidence = with_us.evidence
+    assert (evidence.step_kind, len(evidence.steps)) == ("module", 100)
+    assert all(step.loss is not None for step in evidence.steps)
+    assert evidence.operations  # one was inspected, though no optimizer ever steps
+    assert evidence.validation_s > 0

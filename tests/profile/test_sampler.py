@@ -1,0 +1,65 @@
+"""The sampler finds the line that runs, what runs inside it, and whether the script waits."""
+
+import json
+import sys
+import threading
+
+from pitstop.profile.sampler import HANDOVER_SECONDS, Sampler
+
+
+def busy(until):
+    while not until():
+        sum(range(1000))
+
+
+def sampled(work, waiting=False, **options):
+    """Sample this thread while it works until the sampler has seen enough."""
+    ended = threading.Event()
+    sampler = Sampler(
+        threading.get_ident(), lambda: waiting, at_end=lambda _: ended.set(), **options
+    )
+    sampler.start()
+    work(ended.is_set)
+    return sampler.stop()
+
+
+def test_the_line_and_the_function_inside_it_are_found():
+    rows = sampled(busy, waiting=True, enough=20)
+    path, line, function, inside, waiting, count = rows[0]
+    assert (path, function, waiting) == (__file__, "busy", True)
+    assert line in {busy.__code__.co_firstlineno + 1, busy.__code__.co_firstlineno + 2}
+    assert inside == "profile/test_sampler.py:busy"
+    assert sum(row[-1] for row in rows) == 20
+    assert count == max(row[-1] for row in rows)
+
+
+def test_inside_a_library_the_line_is_still_the_users():
+    def encode(until):
+        value = [[number] * 9 for number in range(900)]
+        while not until():
+            json.dumps(value, indent=1)  # the line
+
+    rows = sampled(encode, enough=30)
+    inside = {row[3] for row in rows if row[2] == "encode"}
+    assert "json/encoder.py:_iterencode_list" in inside
+
+
+def test_idle_functions_count_for_nothing():
+    def sleep_then_work(until):
+        threading.Event().wait(0.05)
+        busy(until)
+
+    rows = sampled(sleep_then_work, enough=10, idle=("/threading.py:",))
+    assert not any(row[3].endswith("threading.py:wait") for row in rows)
+    assert sum(row[-1] for row in rows) == 10
+
+
+def test_the_lock_is_handed_over_often_and_then_as_before():
+    before, during = sys.getswitchinterval(), []
+
+    def work(until):
+        busy(lambda: during.append(sys.getswitchinterval()) or until())
+
+    sampled(work, enough=5)
+    assert HANDOVER_SECONDS in {round(each, 6) for each in during}
+    assert sys.getswitchinterval() == before
