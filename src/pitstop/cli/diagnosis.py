@@ -1,7 +1,7 @@
 """Diagnosis: a recording on disk, thought about, as a Report. Wires the rooms together."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,18 +61,28 @@ def _name(finding: Finding) -> str:
 
 
 def _seen(recording: Recording) -> dict[Place, float]:
-    """The share of the step of every line that the run was seen at."""
+    """The share of the step of every line that the run was seen at.
+
+    A loader is charged with the wait for it and an optimizer with its steps, where each was built.
+    """
+    evidence, ledger = recording.evidence, recording.ledger
     shares: dict[Place, float] = defaultdict(float)
-    for operation in recording.evidence.operations:
+    if ledger is None:
+        return shares
+    for operation in evidence.operations:
         shares[operation.where.path, operation.where.line] += 0.0
-    ledger = recording.ledger
-    for row in ledger.rows if ledger else ():
-        if row.where.path:
-            shares[row.where.path, row.where.line] += ledger.share(row.ms) if ledger else 0.0
-    return dict(shares)
+    for row in ledger.rows:
+        shares[row.where.path, row.where.line] += ledger.share(row.ms)
+    for loader in evidence.loaders:
+        waited = evidence.mean_ms("data_wait_ms") if loader.trains else 0.0
+        shares[loader.made.path, loader.made.line] += ledger.share(waited)
+    for optimizer in evidence.optimizers:
+        stepped = ledger.share(evidence.mean_ms("optimizer_ms"))
+        shares[optimizer.made.path, optimizer.made.line] += stepped
+    return shares
 
 
-def _suspected(seen: dict[Place, float]) -> list[Finding]:
+def _suspected(seen: Mapping[Place, float]) -> list[Finding]:
     """What the source of the files that ran gives rise to suspect, with absolute paths."""
     files = sorted({path for path, _ in seen if path and Path(path).is_file()})[:MOST_FILES]
     try:

@@ -60,11 +60,14 @@ def record(
     steps: int | None = None,
     warmup: int = 3,
     inspect: int = 0,
+    also: tuple[tuple[str, str], ...] = (),
+    apart: launch.Apart | None = None,
 ) -> Recording:
     """Run a command to its end in a fresh process, recorded in ``folder``, and say how it went.
 
-    Its output goes to files of that folder. A command that fails is a recording with that exit
-    code; Ctrl-C is a ``KeyboardInterrupt`` once the command has ended.
+    Its output goes to files of that folder; ``also`` is called in its process first. A command
+    that fails is a recording with that exit code; Ctrl-C is a ``KeyboardInterrupt`` once the
+    command has ended.
     """
     folder.mkdir(parents=True, exist_ok=True)
     run = runs.Run(tuple(command), runs.now(), warmup)
@@ -74,12 +77,13 @@ def record(
         steps=steps,
         warmup=warmup,
         inspect=inspect,
+        also=also,
         launcher=launch.is_launcher(tuple(command)) or LAUNCHER_MODULE in command,
     )
     interrupts: list[None] = []
     with (folder / PRINTED).open("wb") as printed, (folder / COMPLAINED).open("wb") as complained:
         code = launch.run(
-            list(command), options, (printed, complained), lambda: interrupts.append(None)
+            list(command), options, (printed, complained), lambda: interrupts.append(None), apart
         )
     store.save(folder / "run.json", replace(run, exit_code=code))
     if interrupts:

@@ -11,8 +11,8 @@ Floor: 10.5 TFLOP at 790 TFLOP/s are 13.3 ms. Nothing is approximated: biases an
 summed in fp32 and rounded once; the upsampling kernel is the same sum of the same weights, rounded
 to the weights' type.
 
-Not supported: blocks with an embedding (a UNet's) keep their own forward beyond the fused norm, and
-3-D convolutions keep their layout.
+A causal video VAE gets ``causal_blocks`` instead. Not supported: blocks with an embedding (a
+UNet's) keep their own forward beyond the fused norm, and other 3-D convolutions keep their layout.
 """
 
 import sys
@@ -24,6 +24,7 @@ import torch
 from torch import nn
 
 from pitstop.parts import vae_blocks
+from pitstop.parts.causal_blocks import accelerate_causal
 from pitstop.parts.fuse_group_norm import Undo, fuse_group_norm, subclass, swap_class
 
 Run = Callable[[], object]
@@ -41,6 +42,7 @@ def accelerate_vae(vae: nn.Module, compile: bool = False, measure: Run | None = 
         ("one pass for biases and residual", _residual_blocks),
         ("upsampling folded into its convolution", _upsample_blocks),
         ("attention of the wide head", _attention_blocks),
+        ("causal blocks", accelerate_causal),
     ]
     if compile:
         steps.append(("compile", _compile))

@@ -5,23 +5,27 @@ when a loader, an optimizer or a model is made or used. It travels to a fresh pr
 and its options.
 """
 
-import importlib
+import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
+
+from pitstop.core.errors import PitstopError
+from pitstop.tune.plan import Options
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 Effect = Literal["exact", "rounding", "other-randomness", "changes-training"]
 Goal = Literal["time", "memory"]
-Value = str | int | float | bool
-Options = Mapping[str, Value]
 
 NO_OPTIONS: Options = {}
+CHANGES = "pitstop.tune.changes"  # the package that holds ours, one per file
+GROUP = "pitstop.changes"  # entry points of other packages
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Change:
     doc: str
     apply: Callable[["Script"], None]  # in the script's process, before its first own line of torch
     precision: str = "float32"  # what it computes in: how much rounding is to be expected
+    toggles: bool = False  # it can be switched on and off between two steps, to be timed
     variants: Callable[[int], Iterator[Options]] | None = None  # options to try, for so many cores
     environment: Callable[[Options], Mapping[str, str]] | None = None  # set before Python starts
 
@@ -51,6 +56,7 @@ def change(
     effect: Effect,
     helps: tuple[Goal, ...] = ("time",),
     precision: str = "float32",
+    toggles: bool = False,
     variants: Callable[[int], Iterator[Options]] | None = None,
     environment: Callable[[Options], Mapping[str, str]] | None = None,
 ) -> Callable[[Callable[["Script"], None]], Change]:
@@ -59,18 +65,54 @@ def change(
     def wrap(apply: Callable[["Script"], None]) -> Change:
         name = apply.__name__.replace("_", "-")
         doc = inspect.cleandoc(apply.__doc__ or "")
-        return Change(name, effect, helps, doc, apply, precision, variants, environment)
+        return Change(name, effect, helps, doc, apply, precision, toggles, variants, environment)
 
     return wrap
 
 
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """The changes of other packages that could be loaded, and a line for each that could not."""
+
+    changes: tuple[Change, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
 def load_changes(package: ModuleType) -> list[Change]:
     """Import every module of ``package``; return the one change each must define, by name."""
-    changes = []
-    for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        stem = info.name.rpartition(".")[2]
-        found = getattr(importlib.import_module(info.name), stem, None)
-        if not isinstance(found, Change):
-            raise TypeError(f"{info.name}: expected a function {stem!r} decorated with @change")
-        changes.append(found)
-    return sorted(changes, key=lambda each: each.name)
+    names = [each.name for each in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")]
+    return sorted(map(_load, names), key=lambda each: each.name)
+
+
+def load_plugins() -> Plugins:
+    """Load what each entry point names; whatever goes wrong there is its author's problem."""
+    changes, problems = [], []
+    for entry in entry_points(group=GROUP):
+        try:
+            found = entry.load()
+            if not isinstance(found, Change):
+                raise TypeError("it is no function decorated with @change")
+            changes.append(found)
+        except Exception as error:  # noqa: BLE001 a stranger's code may raise anything
+            what = f"{type(error).__name__}: {error}".splitlines()[0]
+            problems.append(f"plugin {entry.name}: cannot be loaded ({what})")
+    return Plugins(tuple(changes), tuple(problems))
+
+
+def find_change(name: str) -> Change:
+    """The change of that name, ours or a plugin's; only its own file is imported."""
+    module = f"{CHANGES}.{name.replace('-', '_')}"
+    if importlib.util.find_spec(module):
+        return _load(module)
+    for plugin in load_plugins().changes:
+        if plugin.name == name:
+            return plugin
+    raise PitstopError(f"{name}: no such change; its name is that of a file in {CHANGES}")
+
+
+def _load(module: str) -> Change:
+    stem = module.rpartition(".")[2]
+    found = getattr(importlib.import_module(module), stem, None)
+    if not isinstance(found, Change):
+        raise TypeError(f"{module}: expected a function {stem!r} decorated with @change")
+    return found

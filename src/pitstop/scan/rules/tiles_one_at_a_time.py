@@ -24,6 +24,8 @@ def tiles_one_at_a_time(source: Source) -> Iterator[Finding]:
 
     A small tile does not fill a GPU: tiles of one size go through together, as a batch. How
     many fit is a matter of memory, and a large tile may fill the GPU alone: only a run tells.
+    For a VAE, `pitstop.parts.TiledVae` plans the fewest tiles that fit, batches them where that
+    wins, and computes little of the overlap twice.
 
     Bad:
         for top in range(0, height, 64):
