@@ -1,0 +1,249 @@
+"""GroupNorm with the statistics of the whole picture, so that tiles agree with each other.
+
+A tile's own mean and deviation differ from the picture's: that, and not the missing surroundings,
+is what makes tiles differ in tone. Here the norms are watched while a sample of the picture, spread
+evenly over it, passes through; then all tiles are normalised by the same numbers. A norm with
+known numbers is also the faster one: one read and one write, with SiLU on the way.
+
+Each window of the sample is larger than the block that is measured in it, so that its own border
+does not count. The sample may pass in several shares: every share is normalised by all that was
+measured so far, and the first passes again at the end.
+
+Instances change their class for the time of one run, as in ``fuse_group_norm``. A subclass of
+GroupNorm that rearranges its input and calls ``super().forward`` is shared too (statistics per
+frame stay per frame); one that computes the norm in its own way keeps its tiles' own statistics.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from pitstop.parts.fuse_group_norm import FusedGroupNorm, Undo, swap_class
+from pitstop.parts.group_norm_silu import group_norm_silu
+from pitstop.parts.launch import HAS_TRITON, KERNEL_TYPES, launch
+
+Maybe = torch.Tensor | None
+FIRST_GUESS = 0.01  # blocks: the first share is normalised by itself alone, so it passes twice
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Windows of one share, stacked along the batch: where in each lies the block to measure."""
+
+    window: tuple[int, int]  # cells: height and width of every window
+    block: tuple[int, int]  # cells: height and width of every block
+    corners: tuple[tuple[int, int], ...]  # cells: top left corner of the block in its window
+
+
+class Statistics(NamedTuple):
+    """Mean and variance per sample and channel (S, C), of so many blocks."""
+
+    mean: torch.Tensor
+    variance: torch.Tensor
+    blocks: float
+
+
+class _Then(NamedTuple):
+    """What follows a norm: SiLU, after a bias per channel, into a tensor of the norm's shape."""
+
+    silu: bool
+    bias: Maybe
+    out: Maybe
+
+
+class SharedNorms:
+    """What is known of every norm: measured during ``sample``, used whenever there is none."""
+
+    def __init__(self) -> None:
+        self.sample: Sample | None = None
+        self.part = 0  # temporal chunk, each with statistics of its own
+        self.known: dict[tuple[nn.Module, int], Statistics] = {}
+        self.affine: dict[tuple[nn.Module, int], tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def count_less(self) -> None:
+        """Keep what was measured as a first guess that hardly counts beside what comes."""
+        self.known = {key: each._replace(blocks=FIRST_GUESS) for key, each in self.known.items()}
+
+    def attach(self, modules: Iterable[nn.Module]) -> Undo:
+        """Let every GroupNorm in ``modules`` ask here; call the result to undo it."""
+        steps = []
+        for module in modules:
+            for norm in module.modules():
+                kind: Any = type(norm)
+                if not isinstance(norm, nn.GroupNorm):
+                    continue
+                if not issubclass(kind, _Shared):
+                    steps.append(swap_class(norm, _shared_class(kind)))
+                steps.append(_ask(norm, self))
+        return Undo(tuple(steps))
+
+    def normalise(self, norm: nn.GroupNorm, x: torch.Tensor, then: _Then) -> torch.Tensor:
+        """The norm of ``x`` plus a bias per channel, by shared statistics where there are any."""
+        silu, bias, out = then
+        key = (norm, self.part)
+        if self.sample is not None and x.dim() > 3:
+            self.affine.pop(key, None)
+            self.known[key] = _merged(self.known.get(key), _measured(norm, x, bias, self.sample))
+        if key not in self.known:
+            y = group_norm_silu(
+                *(x, norm.num_groups, norm.weight, norm.bias, norm.eps),
+                silu=silu,
+                channel_bias=bias,
+            )
+            return y if out is None else out.copy_(y)
+        if key not in self.affine:
+            self.affine[key] = _affine(norm, self.known[key], bias)
+        return scale_shift(x, *self.affine[key], silu, out)
+
+
+def _ask(norm: nn.Module, norms: SharedNorms) -> Callable[[], None]:
+    """Point a norm to what it should ask; the step returned points it back."""
+    old = vars(norm).get("_pitstop_norms")
+    vars(norm)["_pitstop_norms"] = norms
+
+    def back() -> None:
+        if old is None:
+            vars(norm).pop("_pitstop_norms", None)
+        else:
+            vars(norm)["_pitstop_norms"] = old
+
+    return back
+
+
+class _Shared(nn.GroupNorm):
+    """A GroupNorm that asks ``SharedNorms``."""
+
+    def forward(self, input: torch.Tensor) -> Any:  # noqa: A002 (torch's name)
+        then = vars(self).get("_pitstop_then", _Then(False, None, None))
+        return vars(self)["_pitstop_norms"].normalise(self, input, then)
+
+    def with_silu(self, x: torch.Tensor, channel_bias: Maybe = None, out: Maybe = None) -> Any:
+        then = _Then(True, channel_bias, out)
+        vars(self)["_pitstop_then"] = then  # through a forward that rearranges x
+        try:
+            return self.forward(x)
+        finally:
+            del vars(self)["_pitstop_then"]
+
+
+@lru_cache(maxsize=256)
+def _shared_class(kind: Any) -> Any:
+    plain = kind.forward in (nn.GroupNorm.forward, FusedGroupNorm.forward)
+    parents = (_Shared, kind) if plain else (kind, _Shared)
+    if kind is nn.GroupNorm:
+        return _Shared
+    return type(kind.__name__, parents, {"__module__": kind.__module__})
+
+
+def _measured(norm: nn.GroupNorm, x: torch.Tensor, bias: Maybe, sample: Sample) -> Statistics:
+    """Statistics of the blocks alone, over all windows together."""
+    windows = len(sample.corners)
+    pixels = x.unflatten(0, (windows, -1)).movedim((-2, -1), (1, 2))  # (windows, H, W, S, C, ...)
+    blocks = pixels[_places(sample, *x.shape[-2:], x.device)].flatten(0, 2)
+    together = blocks.movedim(0, -1).flatten(2)  # (S, C, pixels)
+    return _statistics(together, norm.num_groups, norm.eps, bias, windows)
+
+
+@lru_cache(maxsize=64)
+def _places(sample: Sample, height: int, width: int, device: torch.device) -> tuple[Any, ...]:
+    """Indices of the blocks' pixels at one resolution: windows, rows, columns."""
+    zooms = (height // sample.window[0], width // sample.window[1])
+    corners = torch.tensor(sample.corners, device=device)
+    rows, columns = (
+        corners[:, axis, None] * zoom + torch.arange(side * zoom, device=device)
+        for axis, (zoom, side) in enumerate(zip(zooms, sample.block, strict=True))
+    )
+    window = torch.arange(len(corners), device=device)[:, None, None]
+    return window, rows[:, :, None], columns[:, None, :]
+
+
+def _statistics(x: torch.Tensor, groups: int, eps: float, bias: Maybe, blocks: float) -> Statistics:
+    if _kernel_runs(x):
+        centre, scale = torch.ops.pitstop.group_norm_silu(
+            x, None, None, None, bias, groups, eps, False
+        )[1]
+        return Statistics(
+            centre if bias is None else centre + bias.float(), scale**-2 - eps, blocks
+        )
+    exact = x.to(torch.promote_types(x.dtype, torch.float32))
+    if bias is not None:
+        exact = exact + bias.view(1, -1, *[1] * (x.dim() - 2))
+    variance, mean = torch.var_mean(exact.reshape(x.shape[0], groups, -1), -1, correction=0)
+    mean, variance = (each.repeat_interleave(x.shape[1] // groups, 1) for each in (mean, variance))
+    return Statistics(mean, variance, blocks)
+
+
+def _kernel_runs(x: torch.Tensor) -> bool:
+    return HAS_TRITON and x.is_cuda and x.dtype in KERNEL_TYPES
+
+
+def _merged(old: Statistics | None, new: Statistics) -> Statistics:
+    """Statistics of all blocks, those before and the new ones."""
+    if old is None:
+        return new
+    blocks = old.blocks + new.blocks
+    share = new.blocks / blocks
+    distance = new.mean - old.mean
+    variance = torch.lerp(old.variance, new.variance, share)
+    return Statistics(
+        old.mean + distance * share, variance + distance.square() * share * (1 - share), blocks
+    )
+
+
+def _affine(
+    norm: nn.GroupNorm, known: Statistics, bias: Maybe
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gain and offset (S, C) that do what norm, weight and both biases would."""
+    gain = (known.variance + norm.eps).rsqrt()
+    if norm.weight is not None:
+        gain = gain * norm.weight
+    centre = known.mean if bias is None else known.mean - bias
+    offset = -centre * gain
+    if norm.bias is not None:
+        offset = offset + norm.bias
+    return gain.contiguous(), offset.contiguous()
+
+
+def scale_shift(
+    x: torch.Tensor, gain: torch.Tensor, offset: torch.Tensor, silu: bool, out: Maybe = None
+) -> torch.Tensor:
+    """Compute ``x * gain + offset`` per sample and channel, then SiLU, in fp32, rounded once.
+
+    ``gain`` and ``offset`` are (S, C); x's samples take them in turn, as often as it takes.
+    """
+    if not _kernel_runs(x) or x.numel() == 0:
+        y = scale_shift_twin(x, gain, offset, silu)
+        return y if out is None else out.copy_(y)
+    from pitstop.parts import tile_kernels  # noqa: PLC0415 (needs triton)
+    from pitstop.parts.group_norm_launch import plan, strides_of  # noqa: PLC0415
+
+    y = torch.empty_like(x) if out is None else out
+    strides = strides_of(x)
+    if strides is None or y.stride() != x.stride():  # a cut out of something larger
+        y = scale_shift(x.contiguous(), gain, offset, silu)
+        return y if out is None else out.copy_(y)
+    grid = plan(tuple(x.shape), strides, x.shape[1], x.device)
+    repeats = gain.shape[0]
+    key = (grid, x.dtype, repeats, silu)
+    launch(
+        *(tile_kernels.affine_kernel, grid.programs, grid.warps, key, (x, gain, offset, y)),
+        *(grid.channels, grid.length, grid.chunk, repeats),
+        *(*strides, silu, grid.block_s, grid.block_c),
+    )
+    return y
+
+
+def scale_shift_twin(
+    x: torch.Tensor, gain: torch.Tensor, offset: torch.Tensor, silu: bool
+) -> torch.Tensor:
+    """Compute the same in plain PyTorch."""
+    shape = (x.shape[0], x.shape[1], *[1] * (x.dim() - 2))
+    times = x.shape[0] // gain.shape[0]
+    factor, moved = (each.repeat(times, 1).view(shape) for each in (gain, offset))
+    y = x * factor + moved  # the gain's fp32 makes the product fp32
+    return (F.silu(y) if silu else y).to(x.dtype)
