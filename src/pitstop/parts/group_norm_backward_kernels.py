@@ -102,7 +102,7 @@ def finish_backward_kernel(
     plain = tl.sum(tl.load(partials + row, mask=valid, other=0.0), 0)
     along = tl.sum(tl.load(partials + plane * parts + row, mask=valid, other=0.0), 0)
     gain = per_channel(weight, sample * affine_stride + channel, real, 1.0, HAS_WEIGHT)
-    total = WIDTH * length.to(tl.float32)
+    total = 1.0 * WIDTH * length  # a length of 1 is a constant, which has no .to()
     mean_plain = tl.sum(tl.where(real, plain * gain, 0.0), 0) / total
     mean_along = tl.sum(tl.where(real, along * gain, 0.0), 0) / total
     place = sample * all_channels + channel

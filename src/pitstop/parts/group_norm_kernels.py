@@ -108,7 +108,7 @@ def finish_statistics_kernel(
         mean += bias[None, :]
     count = tl.minimum(chunk, length - part * chunk).to(tl.float32)[:, None]
     count = tl.where(real, count, 0.0)
-    total = WIDTH * length.to(tl.float32)
+    total = 1.0 * WIDTH * length  # a length of 1 is a constant, which has no .to()
     centre = tl.sum(mean * count) / total
     distance = mean - centre
     deviation = tl.sum(deviation + count * distance * distance)
