@@ -13,6 +13,7 @@ from pitstop import __version__
 from pitstop.core.errors import PitstopError
 
 COULD_NOT_RUN = 2
+SERVING = {"diagnosis", "main", "output"}  # modules of this folder that are no command
 INTERRUPTED = 130  # what shells expect after Ctrl-C
 
 
@@ -25,7 +26,7 @@ class CommandFolder(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 click's signature
         """Every module of the folder but those that only serve the others."""
         names = [info.name for info in pkgutil.iter_modules(pitstop.cli.__path__)]
-        return sorted(name for name in names if name not in {"main", "output"})
+        return sorted(name for name in names if name not in SERVING)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command object of one module, or ``None`` when there is no such module."""
@@ -39,7 +40,9 @@ class CommandFolder(click.Group):
 EXAMPLES = """\b
 Examples:
   pitstop doctor              is this machine set up well?
-  pitstop explain PIT001      why does this rule exist?
+  pitstop scan .              what does the source say?
+  pitstop profile train.py    where does each step go, and why?
+  pitstop tune train.py       which changes help, proved on this script?
   pitstop COMMAND --help      options and examples of one command
 """
 

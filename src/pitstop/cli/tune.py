@@ -1,0 +1,126 @@
+"""``pitstop tune``: which changes make a script faster? Tried on it, guarded, proved."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from pitstop.cli.diagnosis import diagnosed, keep_machine
+from pitstop.cli.main import INTERRUPTED
+from pitstop.cli.output import output_options, write
+from pitstop.core.errors import PitstopError
+from pitstop.core.report import Report
+from pitstop.profile import launch, runs
+from pitstop.tune import session, vary
+from pitstop.tune.change import Goal
+from pitstop.tune.pit_stop import TUNED, pit_stop, quantities
+from pitstop.tune.screen import screen
+from pitstop.tune.session import Session
+
+PAGE = "report.html"
+
+EXAMPLES = """\b
+Examples:
+  pitstop tune train.py --lr 1e-4
+  pitstop tune --budget 20 --steps 40 -m mypackage.train configs/a.yaml
+  pitstop tune --only tf32,bf16,compile --metric 'psnr=(\\S+)' train.py
+  pitstop tune --for memory train.py
+  pitstop tune --vary '--batch_size 4,8,16' train.py --batch_size 4
+  pitstop tune --resume                            the last search, where it ended
+
+\b
+Options of ours end at SCRIPT; the rest is the script's. Its files stay as they are: what a
+trial writes goes to a scratch folder. What is kept is written to tuned.toml.
+Exit code: 0 done, also where nothing helps; 2 could not run; 130 ended by Ctrl-C.
+"""
+
+
+@click.command(epilog=EXAMPLES, context_settings={"allow_interspersed_args": False})
+@click.option("--for", "goal", type=click.Choice(["time", "memory"]), default="time")
+@click.option("--steps", type=click.IntRange(min=5), help="Steps of a run; else by their time.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Minutes at most.",
+)
+@click.option("--only", default="", metavar="CHANGES", help="Try these only: tf32,loader.")
+@click.option("--skip", default="", metavar="CHANGES", help="Do not try these.")
+@click.option("--metric", "metrics", multiple=True, help="A number to guard: 'psnr=(\\S+)'.")
+@click.option("--lower-better", multiple=True, metavar="NAME", help="Of --metric: lower is better.")
+@click.option("--vary", "varied", default="", help="Sweep an option: '--batch_size 4,8,16'.")
+@click.option(
+    "--allow-training-changes", "training", is_flag=True, help="Also what changes the training."
+)
+@click.option("--in-place", is_flag=True, help="Let trials write where the script writes.")
+@click.option("--force", is_flag=True, help="Replace a tuned.toml that is there.")
+@click.option(
+    "--resume", is_flag=False, flag_value="last", metavar="[ID]", help="Go on with a search."
+)
+@click.option("-m", "module", is_flag=True, help="SCRIPT is the name of a module.")
+@click.argument("script", nargs=-1, type=click.UNPROCESSED)
+@output_options
+def command(
+    goal: Goal,
+    steps: int | None,
+    budget: float,
+    only: str,
+    skip: str,
+    metrics: tuple[str, ...],
+    lower_better: tuple[str, ...],
+    varied: str,
+    training: bool,
+    in_place: bool,
+    force: bool,
+    resume: str | None,
+    module: bool,
+    script: tuple[str, ...],
+    format: str | None,
+    output: Path | None,
+) -> int:
+    """Try changes on SCRIPT, unedited; keep what is faster beyond the noise and does no harm."""
+    if Path(TUNED).exists() and not (force or varied):
+        raise PitstopError(f"{TUNED} is there already: move it away, or give --force")
+    if resume:
+        folder, asked = session.find(Path.cwd(), resume)
+        asked = replace(asked, budget_minutes=budget)
+    else:
+        asked = Session(
+            tuple(launch.command_line(script, module, None)),
+            (*(["-m"] if module else []), *script),
+            goal,
+            steps,
+            budget,
+            _names(only),
+            _names(skip),
+            metrics,
+            lower_better,
+            varied,
+            training,
+            in_place,
+        )
+        _check(asked)
+        folder = session.begin(Path.cwd(), asked)
+    with screen() as shown:
+        result = pit_stop(asked, folder, Path(TUNED), diagnose, shown)
+    write(result.report, format, output)
+    write(result.report, None, folder / PAGE)
+    return INTERRUPTED if result.interrupted else 0
+
+
+def diagnose(folder: Path) -> Report:
+    """What the recording in this folder shows, and the machine it was made on."""
+    keep_machine(folder)
+    return diagnosed(folder, runs.load(folder))
+
+
+def _check(asked: Session) -> None:
+    """What cannot be understood is said before anything runs."""
+    quantities(asked)
+    if asked.vary:
+        vary.parse(asked.vary)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(",") if each.strip())
