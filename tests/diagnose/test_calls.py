@@ -2,7 +2,7 @@ import pytest
 
 from diagnose.builders import backward_passes, call, line, operation, recording, work
 from pitstop.diagnose.calls import backward_passes as passes_of
-from pitstop.diagnose.calls import call_tree, labels, pattern, repeats, stretch
+from pitstop.diagnose.calls import call_tree, calling_lines, labels, pattern, repeats, stretch
 
 
 def groups(*calls, passes=1):
@@ -109,6 +109,30 @@ def test_calls_that_no_even_share_of_the_backward_passes_explains_are_left_alone
 
 def test_without_a_backward_pass_all_equal_calls_repeat():
     assert groups(*[call("model", 1)] * 3, passes=0) == [(0, 1, 2)]
+
+
+ENCODE = line(80, "model.py", "encode")
+DECODE, FORWARD = line(86, "model.py", "decode"), line(95, "model.py", "forward")
+
+
+def lines_named(*through):
+    calls = [call("e", 80, where=ENCODE, through=each) for each in through]
+    tree = call_tree(recording(calls=calls).evidence)
+    return [each.line for each in calling_lines(tree, range(len(calls)))]
+
+
+def test_calls_by_a_helper_are_told_by_the_lines_that_call_it():
+    next_line = line(87, "model.py", "decode")
+    found = lines_named((FORWARD,), (DECODE, FORWARD), (next_line, FORWARD))
+    assert found == [86, 87, 95]
+
+
+def test_calls_in_a_loop_are_told_by_the_line_in_it():
+    assert lines_named((DECODE,), (DECODE,), (FORWARD,)) == [80]
+
+
+def test_calls_of_old_recordings_are_told_by_their_line():
+    assert lines_named((), (), ()) == [80]
 
 
 def test_names_lines_and_modules_for_people():

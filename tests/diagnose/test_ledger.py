@@ -143,6 +143,49 @@ def test_one_thread_of_two_cores_has_half_the_rate():
     assert account(one, CPU, cores=1).total("floor") == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("settings", [Settings("cpu", threads=0), None])
+def test_where_the_threads_are_not_known_all_cores_count(settings):
+    product = operation(micros=9000.0, shapes="float32[8,8]@cpu", flops=10**6)
+    ledger = account(run(operations=(product,), settings=settings), CPU, cores=2)
+    assert ledger.total("floor") == pytest.approx(1.0)
+
+
+def test_the_batches_of_an_accumulated_step_are_not_repeated():
+    call = ModuleCall("model", "Net", HERE, -1, "f[8]", parameters=9)
+    products = tuple(operation(device_us=3000.0, flops=10**9, call=place) for place in range(2))
+    begins = operation("aten.ones_like.default", 0.0, shapes="float32[]@cuda")
+    passes = replace(begins, calls=2)
+    evidence = run(operations=(*products, passes), calls=(call, call))
+    assert account(evidence, GPU).total("repeated") == 0
+    once = replace(evidence, operations=(*products, begins))
+    assert account(once, GPU).total("repeated") > 0
+
+
+def test_a_wait_for_data_that_the_timeline_saw_as_python_is_told_once():
+    gaps = (Gap("python", 3000.0, 3), Gap("launch", 2000.0, 80))
+    busy = operation(device_us=4000.0)
+    ledger = account(run(operations=(busy,), gaps=gaps, dry_ms=3.0), GPU)
+    assert ledger.total("python") == 0
+    assert (ledger.total("data"), ledger.total("launch")) == (3.0, pytest.approx(2.0))
+
+
+def steps_waiting(*waits_ms):
+    return tuple(Step(10.0 + wait, data_wait_ms=wait, dry_ms=wait) for wait in waits_ms)
+
+
+def test_the_long_waits_of_a_few_steps_are_not_the_median_steps():
+    steps = steps_waiting(*[0.2] * 12, 400.0, 400.0)
+    evidence = replace(run(operations=(operation(device_us=4000.0),)), steps=steps)
+    assert account(evidence, GPU).total("data") == pytest.approx(0.2)
+
+
+def test_where_every_other_step_waits_the_median_step_waits_half_as_long():
+    evidence = replace(run(operations=(operation(device_us=4000.0),)), steps=steps_waiting(
+        *[0.0, 4.0] * 8))  # fmt: skip
+    ledger = account(evidence, GPU)
+    assert (ledger.step_ms, ledger.total("data")) == (12.0, pytest.approx(2.0))
+
+
 def test_without_ceilings_there_is_no_floor():
     ledger = account(run(operations=(operation(device_us=4000.0, flops=10**9),)), None)
     assert ledger.floor_ms is None

@@ -40,6 +40,14 @@ def test_one_wait_is_saved_once():
     ]
 
 
+def test_a_wait_in_bursts_that_the_median_step_does_not_show_is_saved_once():
+    ledger = recording(Row("data", 1), device="cuda").ledger
+    assert order(found("PIT101", 0.4), found("PIT110", 0.3), ledger=ledger) == [
+        ("PIT101", 0.4),
+        ("PIT110", None),
+    ]
+
+
 def test_the_second_gets_what_the_first_leaves():
     ledger = recording(Row("precision", 30), device="cuda").ledger
     assert order(found("PIT302", 0.3), found("PIT301", 0.2), ledger=ledger) == [

@@ -157,13 +157,17 @@ def test_a_full_disk_is_one_line_and_the_script_goes_on(script):
 def test_a_run_that_never_finishes_a_step_shows_where_it_hangs(tmp_path):
     path = tmp_path / "hangs.py"
     path.write_text(
-        "import torch, time\n"
+        "import torch, time, pathlib\n"
         "from torch.utils.data import DataLoader, Dataset\n"
         "class Slow(Dataset):\n"
         "    def __len__(self): return 8\n"
         "    def __getitem__(self, index):\n"
-        "        time.sleep(3)  # the line\n"
+        "        while not told() and time.monotonic() < end: time.sleep(0.1)  # the line\n"
         "        raise RuntimeError('never')\n"
+        "def told():\n"
+        "    stacks = pathlib.Path('.pitstop').glob('runs/*/stacks-*')\n"
+        "    return any('in __getitem__' in path.read_text() for path in stacks)\n"
+        "end = time.monotonic() + 100\n"
         "for _ in DataLoader(Slow(), num_workers=1): pass\n"
     )
     before = "from pitstop.profile import stacks; stacks.PATIENCE_SECONDS = 0.5; "
@@ -171,7 +175,7 @@ def test_a_run_that_never_finishes_a_step_shows_where_it_hangs(tmp_path):
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False)
     stacks = "\n".join(evidence(path).stacks)
     assert "line 6 in __getitem__" in stacks
-    assert "line 8 in <module>" in stacks
+    assert "line 12 in <module>" in stacks
     assert evidence(path).loaders[0].workers == 1
 
 

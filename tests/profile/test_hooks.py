@@ -1,5 +1,8 @@
 """Every hook is listed, and leaves torch as it was."""
 
+import contextlib
+import inspect
+import pickle
 import sys
 import threading
 
@@ -7,11 +10,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch._dynamo.testing import CompileCounter  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
+from torch.utils.data._utils import worker  # noqa: E402
 from torch.utils.data.dataloader import _BaseDataLoaderIter  # noqa: E402
 
 from pitstop.profile import hooks, recorder  # noqa: E402
 from pitstop.profile.collect import collect  # noqa: E402
+from pitstop.profile.modules import KNOWN_AFTER  # noqa: E402
 from pitstop.profile.options import Options  # noqa: E402
 from pitstop.profile.shown import hooks_shown  # noqa: E402
 
@@ -52,6 +58,98 @@ def test_every_patch_is_in_place_and_taken_away_again(tmp_path):
 
 def test_a_function_with_two_homes_stays_one_function(recording):
     assert torch.distributed.all_reduce is torch.distributed.distributed_c10d.all_reduce
+
+
+def test_what_the_script_put_over_a_patch_of_ours_stays(recording, monkeypatch):
+    def save(*_):
+        pass
+
+    monkeypatch.setattr(torch, "save", save)
+    recording.close()
+    assert torch.save is save
+
+
+def test_patched_classes_look_and_pickle_as_before(recording):
+    recording.undo()
+    names = {owner: inspect.signature(owner) for owner in (DataLoader, torch.optim.Optimizer)}
+    recording.undo = hooks.install(recording)
+    assert {owner: inspect.signature(owner) for owner in names} == names
+    assert pickle.loads(pickle.dumps(worker._worker_loop)) is worker._worker_loop
+
+    class Own(DataLoader):
+        def __init__(self, size):
+            super().__init__(dataset=list(range(size)), batch_size=2)
+
+    assert isinstance(Own(4), DataLoader)
+    assert [batch.tolist() for batch in Own(4)] == [[0, 1], [2, 3]]
+    with pytest.raises(TypeError, match=r"DataLoader.__init__\(\) missing 1 required"):
+        DataLoader()
+
+
+def test_no_patch_enters_a_compiled_graph(recording):
+    def counted(loss):
+        scaler = torch.amp.GradScaler("cpu", enabled=False)
+        return scaler.scale(loss * 2) + torch.nn.utils.clip_grad_norm_([loss], 1.0)
+
+    counter = CompileCounter()
+    torch.compile(counted, backend=counter)(torch.ones(()))
+    with_us, frames = counter.op_count, counter.frame_count
+    recording.close()
+    torch._dynamo.reset()
+    counter.clear()
+    torch.compile(counted, backend=counter)(torch.ones(()))
+    assert (with_us, frames) == (counter.op_count, counter.frame_count)
+
+
+def test_a_model_that_cannot_be_hashed_is_called_as_before(recording):
+    class Unhashable(torch.nn.Module):
+        __hash__ = None
+
+        def forward(self, x):
+            return x + 1
+
+    model = Unhashable()
+    assert sum(model(0) for _ in range(2 * KNOWN_AFTER)) == 2 * KNOWN_AFTER
+    assert recording.alive
+
+
+def test_an_optimizer_step_that_raises_hides_no_later_wait(recording, tmp_path):
+    class Raises(torch.optim.SGD):
+        @torch.no_grad()
+        def step(self, closure=None):
+            if next(raises):
+                raise MemoryError
+
+    raises = iter([False, True, False, False])
+    optimizer = Raises([torch.zeros(1, requires_grad=True)], 1e-3)
+    for _ in DataLoader(TensorDataset(torch.zeros(4, 1))):
+        with contextlib.suppress(MemoryError):
+            optimizer.step()
+    recording.close()
+    steps = collect(tmp_path, 0)[0].steps
+    assert len(steps) == 3
+    assert steps[-1].data_wait_ms > 0
+
+
+def test_a_failure_of_ours_is_one_line_and_leaves_torch_as_it_was(recording, capsys):
+    recording._cycles = None
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 1e-3)
+    optimizer.step()
+    optimizer.step()
+    assert capsys.readouterr().err.count("pitstop: recording stopped: ") == 1
+    assert "pitstop" not in torch.optim.Optimizer.__init__.__code__.co_filename
+    assert vars(recording) == {"alive": False}
+
+
+def test_a_deep_traceback_is_shown_without_our_own(recording, capsys):
+    def deep():
+        deep()
+
+    try:
+        deep()
+    except RecursionError as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    assert "RecursionError" in capsys.readouterr().err
 
 
 def test_show_hooks_names_each_with_what_it_is_for():

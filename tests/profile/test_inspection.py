@@ -282,7 +282,7 @@ def test_gradients_that_are_zeroed_before_use_are_discarded_where_the_input_came
     ends()
 """
     evidence, line = inspected(GAN, step)
-    assert evidence.parameters.discarded == (("weight", 64), ("bias", 8))
+    assert evidence.parameters.discarded == (("Linear.weight", 64), ("Linear.bias", 8))
     assert evidence.parameters.discarded_at.line == line["attached"]
 
 
@@ -297,7 +297,7 @@ def test_gradients_of_the_critic_from_the_generators_pass_are_discarded(inspecte
     ends()
 """
     evidence, line = inspected(GAN, step)
-    assert evidence.parameters.discarded == (("weight", 8), ("bias", 1))
+    assert evidence.parameters.discarded == (("Linear#2.weight", 8), ("Linear#2.bias", 1))
     assert evidence.parameters.discarded_at.line == line["wasted"]
 
 
@@ -349,3 +349,91 @@ def test_settings_are_those_inside_the_model_call(inspected):
     assert (settings.device, settings.threads, settings.autocast) == ("cpu", 1, "bfloat16")
     assert settings.tf32_matmul
     assert not settings.deterministic
+
+
+def test_two_objects_of_one_class_have_names_of_their_own(inspected):
+    before = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.body(x)
+first, second, head = Net(), Net(), nn.Linear(8, 1)
+optimizer = torch.optim.SGD([*first.parameters(), *head.parameters()], 1e-3)
+"""
+    step = "loss = head(first(x) + second(x)).mean()\n" + UPDATE
+    evidence, _ = inspected(before, step)
+    paths = [call.path for call in evidence.calls]
+    assert paths == ["Net", "body", "Net#2", "Net#2.body", "Linear"]
+    outside = {name for name, _ in evidence.parameters.outside_optimizer}
+    assert outside == {"Net#2.body.weight", "Net#2.body.bias"}
+    assert set(evidence.parameters.tops) == {"Net", "Net#2", "Linear"}
+
+
+def test_a_call_knows_the_lines_up_to_the_call_around_it(inspected):
+    before = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(8, 8)
+    def encode(self, x):
+        return self.encoder(x)  # call
+    def forward(self, x):
+        return self.encode(x) + self.encode(x + 1)  # forward
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+"""
+    evidence, line = inspected(before, "loss = model(x).mean()  # loss\n" + UPDATE)
+    outer, first, second = evidence.calls
+    assert first.where.line == second.where.line == line["call"]
+    assert [each.line for each in first.through] == [line["forward"]]
+    assert outer.where.line == line["loss"]
+    assert outer.through[-1].function == "<module>"  # which calls ``train``, out of any module
+
+
+def test_modules_that_are_not_trained_have_the_line_that_builds_them(inspected):
+    before = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used = nn.Linear(8, 8)
+        self.dead = nn.Sequential(nn.Linear(8, 8))  # dead
+    def forward(self, x):
+        return self.used(x)
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+"""
+    evidence, line = inspected(before, "loss = model(x).mean()\n" + UPDATE)
+    made = {path: each.line for path, each in evidence.parameters.made}
+    assert made["dead"] == line["dead"]
+
+
+def test_the_same_content_in_two_inspected_steps_is_told(inspected):
+    before = TRAINING + "frozen = nn.Linear(8, 8).requires_grad_(False)\nsame = torch.ones(4, 8)\n"
+    step = """
+    known, other = frozen(same), frozen(x)
+    loss = head(model(known + other)).mean()
+"""
+    evidence, _ = inspected(before, step + UPDATE)
+    assert [call.again for call in evidence.calls if call.frozen] == [True, False]
+
+
+def test_what_a_host_call_runs_counts_by_itself(inspected):
+    step = "big = torch.rand(60, 60)\n    str(big)  # text\n    loss = head(model(x)).mean()\n"
+    evidence, line = inspected(TRAINING, step + UPDATE)
+    here = [each for each in evidence.operations if each.where.line == line["text"]]
+    (whole,) = [each for each in here if each.name == "torch.Tensor.__repr__"]
+    assert len(here) > 1
+    assert whole.micros > 0
+
+
+def notes(micros, device=None):
+    row = ["aten.mm.default", ["a.py", 3, "f"], "float32[8,8]@cpu", 2, micros, device, 0, 0, -1]
+    return {"inspected": 1, "operations": [[*row, False, False, "", 0.0]]}
+
+
+@pytest.mark.parametrize(("device", "expected"), [(None, 10.0), (7.0, 900.0)])
+def test_on_a_cpu_one_slow_moment_is_not_the_operations(device, expected):
+    evidence = read_inspection([notes(10.0, device), notes(900.0, device)])
+    assert evidence.operations[0].micros == expected

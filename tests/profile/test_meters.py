@@ -58,11 +58,11 @@ def wait(meter, gpu, milliseconds):
 )
 def test_the_gpu_runs_dry_when_the_wait_outlasts_its_queue(queued, waited, dry_us, gpu):
     meter = meters.Meter()
-    assert meter.memory(1_000_000) == (2, 3)
+    meter.complete([1_000_000], [])
     gpu.launch(queued)
     wait(meter, gpu, waited)
     gpu.launch(1)
-    meter.complete([], [None])
+    meter.complete([0], [None])
     gpu.now = 100
     ((*_, dry),) = meter.finish()
     assert dry == dry_us
@@ -70,32 +70,32 @@ def test_the_gpu_runs_dry_when_the_wait_outlasts_its_queue(queued, waited, dry_u
 
 def test_several_waits_of_one_slice_add_up_and_the_next_slice_starts_anew(gpu):
     meter = meters.Meter()
-    meter.memory(1_000_000)
+    meter.complete([1_000_000], [])
     wait(meter, gpu, 3)
     wait(meter, gpu, 4)
-    rows = meter.complete([], []) + meter.complete([], [])
+    rows = meter.complete([0], []) + meter.complete([0], [])
     assert [row[-1] for row in rows] == [7000, 0]
 
 
 def test_a_slice_with_too_many_waits_says_that_it_does_not_know(gpu):
     meter = meters.Meter()
-    meter.memory(1_000_000)
+    meter.complete([1_000_000], [])
     for _ in range(meters.MOST_WAITS + 1):
         wait(meter, gpu, 1)
-    ((*_, dry),) = meter.complete([], [])
+    ((*_, dry),) = meter.complete([0], [])
     assert dry is None
 
 
 def test_rows_wait_for_the_device_and_come_in_order(gpu):
     meter = meters.Meter()
-    meter.memory(1_000_000)
+    meter.complete([1_000_000], [])
     gpu.launch(5)
-    assert meter.complete(["first"], [1.0]) == []
+    assert meter.complete([0, "first"], [1.0]) == []
     gpu.launch(5)
     gpu.now = 7
-    assert meter.complete(["second"], [float("nan")]) == [["first", 1.0, None, 0]]
+    assert meter.complete([0, "second"], [2.0]) == [[0, "first", None, None, 1.0, 5000, 0]]
     gpu.now = 20
-    assert meter.complete(["third"], [None])[0] == ["second", "nan", 5000, 0]
+    assert meter.complete([0, "third"], [3.0])[0] == [0, "second", None, None, 2.0, 5000, 0]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,12 @@
 """The sampler finds the line that runs, what runs inside it, and whether the script waits."""
 
 import json
+import os
+import subprocess
 import sys
 import threading
+
+import pytest
 
 from pitstop.profile.sampler import HANDOVER_SECONDS, Sampler
 
@@ -63,3 +67,26 @@ def test_the_lock_is_handed_over_often_and_then_as_before():
     sampled(work, enough=5)
     assert HANDOVER_SECONDS in {round(each, 6) for each in during}
     assert sys.getswitchinterval() == before
+
+
+FORKS = """
+import gc, os, sys, threading, time
+from pitstop.profile.sampler import Sampler, safe_to_fork
+safe_to_fork()
+sampler = Sampler(threading.get_ident(), lambda: False)
+sampler.start()
+time.sleep(0.05)
+for _ in range(300):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if gc.isenabled() and sys.getswitchinterval() == 0.005 else 1)
+    if os.waitpid(child, 0)[1]:
+        sys.exit("a child is not as its parent was")
+sampler.stop()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_fork_inherits_nothing_of_the_sampling():
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()

@@ -152,6 +152,8 @@ class ModuleCall:
     unused: bool = False  # nothing that was learned from, read or kept depends on its result
     chained: bool = False  # its input depends on an earlier call of the same module
     content: str = ""  # checksum of the inputs; of outermost frozen modules only
+    through: tuple[Line, ...] = ()  # the user's lines from ``where`` out to the call it is in
+    again: bool = False  # it got the same content in an earlier inspected step
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,8 @@ class Parameters:
     outside_optimizer: tuple[tuple[str, int], ...] = ()
     discarded: tuple[tuple[str, int], ...] = ()  # computed, then zeroed before any optimizer step
     discarded_at: Line = NOWHERE  # the backward pass that computed those
+    made: tuple[tuple[str, Line], ...] = ()  # where the modules of all these were built, by path
+    tops: tuple[str, ...] = ()  # the outermost modules that ran, whole or in part
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +261,7 @@ class Evidence:
     calls: tuple[ModuleCall, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    timeline_ms: float | None = None  # length of the step that gaps and kernels are of
     zeroed: tuple[Zeroed, ...] = ()
     rebuilt: tuple[ModuleCall, ...] = ()  # outermost models that the step before did not have
     kept: tuple[Kept, ...] = ()

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -143,6 +143,20 @@ def _by_pass(positions: list[int], passes: int) -> list[list[int]]:
 def lines_of(tree: CallTree, positions: Iterable[int]) -> tuple[Line, ...]:
     """The lines that calls are made from, each once, in the order of the calls."""
     return tuple(dict.fromkeys(tree.calls[each].where for each in positions))
+
+
+def calling_lines(tree: CallTree, group: Sequence[int]) -> tuple[Line, ...]:
+    """The lines that tell the calls of a group apart, in the order of the source.
+
+    Calls from one line of a function that itself is called from several lines are told by those;
+    a line that makes several of the calls in a loop is that line.
+    """
+    chains = [(tree.calls[each].where, *tree.calls[each].through) for each in group]
+    if len(set(chains)) == len(chains):
+        for level in zip(*chains, strict=False):
+            if len(set(level)) == len(level):
+                return tuple(sorted(level, key=lambda line: (line.path, line.line)))
+    return lines_of(tree, group)
 
 
 def stretch(lines: Iterable[Line]) -> Span | None:

@@ -26,7 +26,8 @@ def floor_of(
     if not operation.flops:
         return Floor(min(ms, moving), min(ms, moving))
     settings = settings or Settings()
-    share = min(1.0, settings.threads / cores) if limits.device == "cpu" and cores else 1.0
+    known = limits.device == "cpu" and cores and settings.threads
+    share = min(1.0, settings.threads / cores) if known else 1.0
     used, best = rate_used(operation, limits, settings), rate_best(limits)
     if not used or not best:
         return None

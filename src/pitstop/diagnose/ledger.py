@@ -9,11 +9,14 @@ kernels, so idle time is never taken from an inspected step.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean
 
 from pitstop.core.evidence import Evidence, Line, Operation
 from pitstop.core.ledger import Cause, Ledger, Row
 from pitstop.core.machine import Limits
 from pitstop.diagnose.floor import Floor, floor_of
+from pitstop.diagnose.operations import short
 from pitstop.diagnose.waste import needless_calls, repeated_calls
 
 COPIES = {"_to_copy", "copy_", "clone"}
@@ -36,7 +39,7 @@ def account(evidence: Evidence, limits: Limits | None, cores: int = 0) -> Ledger
     on_gpu = any(each.device_micros is not None for each in evidence.operations)
     on_gpu = on_gpu or bool(evidence.kernels)
     busy = list(_busy(evidence, limits, cores, on_gpu))
-    room = step_ms if on_gpu else max(0.0, step_ms - evidence.median_ms("data_wait_ms"))
+    room = step_ms if on_gpu else max(0.0, step_ms - usual_wait_ms(evidence, dry=False))
     busy = _shrunk(busy, room)
     left = step_ms - sum(row.ms for row in busy)
     idle = _gpu_idle(evidence, left) if on_gpu else _cpu_idle(evidence, left)
@@ -56,7 +59,7 @@ def _busy(evidence: Evidence, limits: Limits | None, cores: int, on_gpu: bool) -
         counted += micros
         floor = floor_of(each, micros / 1e3, limits, evidence.settings, cores)
         for cause, ms in _parts(each, micros / 1e3, floor, needless, repeated):
-            yield Row(cause, ms, short(each.name), each.where, each.calls)
+            yield Row(cause, ms, short(each), each.where, each.calls)
     untied = sum(each.micros for each in evidence.kernels) - counted
     if on_gpu and untied > 0:
         yield Row("unmeasured", untied / 1e3, "kernels of no known operation")
@@ -76,7 +79,7 @@ def _parts(
     layout = min(ms, operation.layout_micros / 1e3)
     yield "layout", layout
     ms -= layout
-    if short(operation.name) in COPIES:
+    if short(operation) in COPIES:
         yield "copy", ms
     elif operation.phase == "optimizer":
         yield "optimizer", ms
@@ -90,21 +93,42 @@ def _parts(
 
 
 def _gpu_idle(evidence: Evidence, idle_ms: float) -> Iterator[Row]:
-    """Idle time: first the wait for data that ran the device dry, then the gaps, then the rest."""
-    dry = [step.dry_ms for step in evidence.steady if step.dry_ms is not None]
-    waited = min(idle_ms, sum(dry) / len(dry)) if dry else 0.0
+    """Idle time: first the wait for data that ran the device dry, then the gaps, then the rest.
+
+    To a timeline such a wait is Python, so as much of that is not told again.
+    """
+    known = any(step.dry_ms is not None for step in evidence.steady)
+    waited = min(idle_ms, usual_wait_ms(evidence, dry=True))
     yield Row("data", waited)
     idle_ms -= waited
-    gaps = [Row(GAPS[gap.cause], gap.micros / 1e3, "", gap.where, gap.count) for gap in
-            evidence.gaps if gap.cause in GAPS and not (gap.cause == "data" and dry)]  # fmt: skip
+    found = [each for each in evidence.gaps if each.cause in GAPS]
+    found = [each for each in found if each.cause != "data" or not known]
+    gaps = [Row(GAPS[gap.cause], gap.micros / 1e3, "", gap.where, gap.count) for gap in found]
+    python = sum(gap.ms for gap in gaps if gap.cause == "python")
+    left = max(0.0, 1 - waited / python) if python else 1.0
+    gaps = [replace(gap, ms=gap.ms * left) if gap.cause == "python" else gap for gap in gaps]
     gaps = _shrunk(gaps, idle_ms)
     yield from gaps
     yield Row("idle", idle_ms - sum(gap.ms for gap in gaps))
 
 
+def usual_wait_ms(evidence: Evidence, dry: bool) -> float:
+    """The wait for data of a usual step: the mean over the middle half of the steps by length.
+
+    Where most steps wait a little and the first of each epoch waits long, the median step waits
+    a little; where every other step waits, it waits half as long.
+    """
+    steps = sorted(evidence.steady, key=lambda step: step.total_ms)
+    quarter = len(steps) // 4
+    usual = steps[quarter : len(steps) - quarter]
+    waits = [step.dry_ms if dry else step.data_wait_ms for step in usual]
+    known = [wait for wait in waits if wait is not None]
+    return fmean(known) if known else 0.0
+
+
 def _cpu_idle(evidence: Evidence, idle_ms: float) -> Iterator[Row]:
     """Time outside torch: the wait for data, then Python by the lines that were sampled."""
-    waited = min(idle_ms, evidence.median_ms("data_wait_ms"))
+    waited = min(idle_ms, usual_wait_ms(evidence, dry=False))
     yield Row("data", waited)
     idle_ms -= waited
     lines = _shrunk(list(_python_lines(evidence)), idle_ms)
@@ -134,7 +158,7 @@ def _shrunk(rows: Sequence[Row], room_ms: float) -> list[Row]:
     """The rows, made smaller together where they would not fit: two clocks never quite agree."""
     total = sum(row.ms for row in rows)
     scale = room_ms / total if total > room_ms else 1.0
-    return [Row(row.cause, row.ms * scale, row.what, row.where, row.calls) for row in rows]
+    return [replace(row, ms=row.ms * scale) for row in rows]
 
 
 def _merged(rows: Iterable[Row]) -> list[Row]:
@@ -148,8 +172,3 @@ def _merged(rows: Iterable[Row]) -> list[Row]:
         Row(cause, ms, what, where, calls) for (cause, what, where), (ms, calls) in sums.items()
     ]
     return sorted(merged, key=lambda row: -row.ms)
-
-
-def short(name: str) -> str:
-    """``aten.convolution_backward.default`` as people say it."""
-    return name.removeprefix("aten.").partition(".")[0]

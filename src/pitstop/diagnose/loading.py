@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from statistics import fmean
 
 from pitstop.core.evidence import Evidence, Line, Loader, Sampled
 from pitstop.core.finding import Metric
@@ -16,7 +17,7 @@ HANDOVER_MS = 2.0  # a batch from a worker costs 1 to 2 ms itself: no setting sa
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What the median step waits for its loader; ``long`` is a wait that is worth shortening."""
+    """What a step waits for its loader; ``long`` is a wait that is worth shortening."""
 
     loader: Loader
     ms: float
@@ -41,10 +42,26 @@ def wait_for_data(recording: Recording) -> Wait | None:
     ledger, loader = recording.ledger, feeding_loader(recording.evidence)
     if ledger is None or loader is None:
         return None
-    ms = ledger.total("data")
-    share = ledger.share(ms)
+    ms, step_ms = ledger.total("data"), ledger.step_ms
+    mean_ms, mean_step_ms = _mean_wait(recording.evidence, loader, ledger.device == "cuda")
+    if mean_ms * step_ms > ms * mean_step_ms:
+        ms, step_ms = mean_ms, mean_step_ms
+    share = min(1.0, ms / step_ms) if step_ms else 0.0
     least = WORTH_MENTIONING if ledger.device == "cuda" else WORTH_ON_A_CPU
-    return Wait(loader, ms, ledger.step_ms, share, share >= least) if ms >= HANDOVER_MS else None
+    return Wait(loader, ms, step_ms, share, share >= least) if ms >= HANDOVER_MS else None
+
+
+def _mean_wait(evidence: Evidence, loader: Loader, dry: bool) -> tuple[float, float]:
+    """Mean wait and mean length of the steps, epochs' first ones left out.
+
+    Workers that are too slow deliver in bursts: one step waits long and some do not at all. That
+    is lost on the median. The start of an epoch's workers is another matter.
+    """
+    waits = [((step.dry_ms or 0.0) if dry else step.data_wait_ms, step) for step in evidence.steady]
+    waits.sort(key=lambda each: -each[0])
+    firsts = loader.starts if loader.workers and not loader.persistent else 0
+    usual = waits[min(firsts, len(waits) - 1) :]
+    return fmean(wait for wait, _ in usual), fmean(step.total_ms for _, step in usual)
 
 
 def feeding_loader(evidence: Evidence) -> Loader | None:

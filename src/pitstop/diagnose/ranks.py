@@ -9,18 +9,22 @@ from pitstop.diagnose.loading import feeding_loader
 CLEARLY_MORE = 0.05  # of a rank's samples; less is chance
 
 
-def own_ms(evidence: Evidence) -> float:
+def own_ms(evidence: Evidence, at: float = 0.5) -> float:
     """What a rank does itself in a step: all but the time in which the others hold it up.
+
+    ``at`` chooses the step: half of them take no longer, or another share.
 
     On a CPU that time is measured. On a GPU the gradients are added up while the backward pass
     runs, and a fast rank waits there or later: only what comes before is its own for certain.
     """
     if evidence.settings and evidence.settings.device == "cuda":
-        return median(
+        own = [
             step.data_wait_ms + step.forward_ms + step.other_ms - step.collective_ms
             for step in evidence.steady
-        )
-    return median(step.total_ms - step.collective_ms for step in evidence.steady)
+        ]
+    else:
+        own = [step.total_ms - step.collective_ms for step in evidence.steady]
+    return sorted(own)[int(at * (len(own) - 1))]
 
 
 def waiting_ms(evidence: Evidence) -> float:

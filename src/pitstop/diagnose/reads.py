@@ -7,7 +7,7 @@ from pitstop.core.evidence import Line, Operation
 from pitstop.core.ledger import Ledger
 from pitstop.diagnose.operations import by_line, short
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.row_loops import READ, ROWS, VIEWS, is_beside, rows_taken
+from pitstop.diagnose.row_loops import READ, READERS, ROWS, VIEWS, is_beside, rows_taken
 from pitstop.diagnose.transfers import copy_lines
 
 WORTH_MENTIONING = 0.01  # of the step, on a GPU; a suspicion that costs less is cleared
@@ -22,6 +22,7 @@ WORDS = {
     "masked_select": "a mask as index",
     "index": "a mask as index",
     "torch.Tensor.tolist": "`.tolist()`",
+    "torch.Tensor.numpy": "`.numpy()`",
     "torch.Tensor.__repr__": "printing a tensor",
 }
 
@@ -55,16 +56,22 @@ def waiting_reads(recording: Recording, ledger: Ledger) -> Iterator[Read]:
 
 def number_loops(recording: Recording, ledger: Ledger) -> Iterator[Read]:
     """The lines that read one number after the other, dearest first; for runs on the CPU."""
-    lines = by_line(recording.evidence.operations)
+    own = [each for each in recording.evidence.operations if each.phase != "optimizer"]
+    lines = by_line(own)  # an optimizer reads the counters that it keeps
     found = []
     for line, operations in lines.items():
-        reads = sum(each.calls for each in operations if short(each) == READ)
+        counts = {what: _calls(operations, what) for what in READERS}
+        what, reads = max(counts.items(), key=lambda item: item[1])
         if reads >= FEWEST_NUMBERS:
             taking = [near for near in lines if _takes_for(near, line, lines[near], reads)]
             ms = sum(ledger.total(where=each) for each in (line, *taking))
-            found.append(Read(line, WORDS[READ], reads, ms))
+            found.append(Read(line, WORDS[what], reads, ms))
     dear = [each for each in found if ledger.share(each.ms) >= WORTH_ON_A_CPU]
     yield from sorted(dear, key=lambda each: -each.ms)
+
+
+def _calls(operations: list[Operation], name: str) -> int:
+    return sum(each.calls for each in operations if short(each) == name)
 
 
 def _takes_for(near: Line, line: Line, operations: list[Operation], reads: int) -> bool:

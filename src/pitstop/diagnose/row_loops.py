@@ -9,6 +9,7 @@ from pitstop.diagnose.operations import by_line, short, tensors
 
 FEWEST_ROWS = 16  # fewer rounds are heads, scales or frames that somebody wrote out
 READ = "_local_scalar_dense"  # what `.item()`, `float()` and `if tensor:` run
+READERS = (READ, "torch.Tensor.numpy", "torch.Tensor.tolist")  # each takes numbers out of tensors
 ROWS = {"select", "unbind", "slice"}
 VIEWS = {"detach", "alias", "view", "squeeze", "unsqueeze", "_unsafe_view", "reshape", "t"}
 
@@ -37,18 +38,19 @@ def row_loops(evidence: Evidence) -> Iterator[RowLoop]:
         names = set().union(*body.values())
         inside = tuple(each for each in near if body[each] or each == line)
         seen.update(inside)
-        yield RowLoop(line, rows, inside, READ in names, not names <= {READ, *ROWS, *VIEWS})
+        reads, works = not names.isdisjoint(READERS), not names <= {*READERS, *ROWS, *VIEWS}
+        yield RowLoop(line, rows, inside, reads, works)
 
 
 def rows_taken(operations: Iterable[Operation]) -> int:
-    """How many rows are taken from tensors: one by its number, or all that there are."""
-    counts: Counter[str] = Counter()
+    """How many rows one call takes from tensors: one by its number, or all that there are."""
+    counts: Counter[tuple[str, int]] = Counter()
     for each in operations:
         given = tensors(each)
-        if short(each) == "select":
-            counts["select"] += each.calls
+        if short(each) == "select" and given:
+            counts["select", each.call] += each.calls
         elif short(each) == "unbind" and given and given[0].sizes:
-            counts["unbind"] += each.calls * given[0].sizes[0]
+            counts["unbind", each.call] += each.calls * given[0].sizes[0]
     return max(counts.values(), default=0)
 
 

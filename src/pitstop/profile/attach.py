@@ -99,6 +99,7 @@ def _start(name: str, argument: str) -> Any:
 def _record(options: Options, listeners: list[Any]) -> None:
     from pitstop.profile.hooks import install  # noqa: PLC0415 needs torch, which is here now
     from pitstop.profile.recorder import Recorder  # noqa: PLC0415 likewise
+    from pitstop.profile.sampler import safe_to_fork  # noqa: PLC0415 threads, not before they are needed
 
     recorder = Recorder(options)
     _active[:] = [recorder]
@@ -111,9 +112,15 @@ def _record(options: Options, listeners: list[Any]) -> None:
 
     recorder.on_first_step = on_first_step
     recorder.on_step_end = lambda done: [each.step_ended(done) for each in listeners]
-    atexit.register(recorder.close)
+    atexit.register(_end, recorder, waiting)
     if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
         os.register_at_fork(after_in_child=recorder.abandon)
+        safe_to_fork()
+
+
+def _end(recorder: "Recorder", waiting: Path | None) -> None:
+    recorder.close()
+    stop_answering(waiting)
 
 
 def _tell_about(folder: str) -> None:

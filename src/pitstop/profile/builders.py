@@ -11,12 +11,13 @@ import torch
 from pitstop.profile.holders import Holders
 from pitstop.profile.lines import NOWHERE, Place
 from pitstop.profile.sources import assigning_line, files_of
+from pitstop.profile.tree import Tree
 
 MOST_MODULES = 300  # whose lines are looked for; they share a few attributes in a few files
 
 
 def built_at(
-    tops: list[torch.nn.Module], wanted: set[int], holders: Holders
+    tops: list[torch.nn.Module], tree: Tree, wanted: set[int], holders: Holders
 ) -> list[tuple[str, Place]]:
     """The modules on the way to these parameters, given by id, and the lines that made them.
 
@@ -28,7 +29,7 @@ def built_at(
         for path in sorted({path for name in names for path in _from_root(name)}):
             line = _line(top, path, holders)
             if line != NOWHERE:
-                found.append((path or type(top).__name__, line))
+                found.append((tree.path(top.get_submodule(path)), line))
     return found[:MOST_MODULES]
 
 

@@ -16,10 +16,13 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from pitstop.profile.checksum import checksum
 from pitstop.profile.dependence import Dependence
-from pitstop.profile.lines import Place, user_line
+from pitstop.profile.lines import NOWHERE, Place, lines_within, user_line
 from pitstop.profile.quiet import attempt, quiet
 from pitstop.profile.tensors import identity, shapes_of, tensors_in
 from pitstop.profile.tree import Tree
+
+CALLING = "_call_impl"  # the function of torch in which a module's forward runs
+MOST_LINES = 8  # of the user's functions around a call; deeper ones lead out of the model
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +41,7 @@ class Call:
     recomputed: bool
     normalises: bool
     new: bool  # not there when the step began
+    through: list[Place]  # the user's lines around ``line``, up to the call that this is made from
     fed: int = 0  # calls behind those inputs that carry a gradient
     shapes: list[str] = field(default_factory=list)
     inputs: list[tuple[int, int]] = field(default_factory=list)
@@ -51,7 +55,7 @@ class Call:
         shapes, content = " ".join(self.shapes), "-".join(self.content)
         flags = [self.training, self.graph, self.recomputed, unused, self.chained]
         known = [self.path, self.kind, self.line, self.parent, shapes, self.inputs, self.frozen]
-        return [*known, self.parameters, *flags, content]
+        return [*known, self.parameters, *flags, content, self.through]
 
 
 class Calls:
@@ -156,11 +160,14 @@ class Calls:
         if recomputed and parent < 0 and id(module) in self._latest:
             parent = self.all[self._latest[id(module)]].parent  # where it was called first
         parameters = list(module.parameters())
+        line, *through = lines_within(sys._getframe(2), CALLING, MOST_LINES) or [NOWHERE]
+        if line == NOWHERE:
+            line = user_line(sys._getframe(2))
         return Call(
             module=weakref.ref(module),
             path=self._tree.path(module),
             kind=type(module).__name__,
-            line=user_line(sys._getframe(2)),
+            line=line,
             parent=parent,
             bit=1 << len(self.all),
             parameters=sum(each.numel() for each in parameters),
@@ -169,6 +176,7 @@ class Calls:
             recomputed=recomputed,
             normalises=isinstance(module, _NormBase),
             new=new,
+            through=through,
         )
 
     def _given(self, call: Call, values: Any) -> None:

@@ -55,7 +55,7 @@ def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
         start_s=grouped.start_s,
         validation_s=grouped.validation_s,
         saving_s=grouped.saving_s,
-        left_out_slices=sum(note["gap"][0] for note in notes if "gap" in note),
+        left_out_slices=sum(note.get("gap", 0) for note in notes),
         loaders=tuple(_loaders(slices, notes)),
         optimizers=tuple(_optimizers(notes)),
         compiled=tuple(_compiled(notes)),

@@ -2,30 +2,38 @@
 
 import sys
 from collections import Counter
+from types import ModuleType
 from typing import Any
+
+from pitstop.profile.lines import NOWHERE
 
 MOST_COMPILATIONS = 256  # Dynamo itself keeps the last 64 unless told otherwise
 LONGEST_REASON = 500  # characters; Dynamo's explanations run to pages
 
 
-def compilations() -> list[list[Any]]:
-    """First line of each compiled function, seconds, versions before, reason and failure."""
+def compiled() -> dict[str, Any]:
+    """The line for the recording; nothing where Dynamo was not used."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is None:
-        return []
+        return {}
+    try:
+        return {"compiled": _compilations(dynamo), "breaks": _breaks(dynamo)}
+    except Exception as error:  # noqa: BLE001 notes that were never meant for us
+        return {"compiling_unread": f"{type(error).__name__}: {error}"}
+
+
+def _compilations(dynamo: ModuleType) -> list[list[Any]]:
+    """First line of each compiled function, seconds, versions before, reason and failure."""
     found = [each for each in dynamo.get_compilation_metrics() if each.co_filename]
     return [_compilation(each) for each in found[-MOST_COMPILATIONS:]]
 
 
-def breaks() -> list[list[Any]]:
+def _breaks(dynamo: ModuleType) -> list[list[Any]]:
     """The user's line of each graph break, its reason, and how often it was met."""
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    if dynamo is None:
-        return []
     counts: Counter[tuple[Any, ...]] = Counter()
     for each in dynamo.graph_break_reasons:
         stack = each.user_stack
-        place = (stack[-1].filename, stack[-1].lineno, stack[-1].name) if stack else ("", 0, "")
+        place = (stack[-1].filename, stack[-1].lineno, stack[-1].name) if stack else NOWHERE
         counts[*place, _one_line(each.reason).partition(" Hint:")[0]] += 1
     return [[*key, count] for key, count in counts.most_common(MOST_COMPILATIONS)]
 

@@ -13,13 +13,14 @@ from pitstop.profile.hazards import (
     STEEP,
     STEEP_IF_MASKED,
     explain,
+    explain_operand,
     has_nan,
     is_finite,
     is_fractional_power,
     said,
     suppose,
 )
-from pitstop.profile.variables import Variable, assigned, place_of, variables
+from pitstop.profile.variables import Assigned, Variable, assigned, place_of, variables
 
 HUGE = 1e8  # a weight of this size squares to more than most numbers can hold, and is no weight
 VIEWS = ("TBackward", "Transpose", "Permute", "View", "Unsqueeze", "Expand", "ToCopy")
@@ -179,8 +180,16 @@ def _from_variable(scene: Scene, node: Any, variable: Variable) -> Culprit:
     made = assigned(variable)
     if made and made.operation:
         place = (*place_of(variable, made.line), "")
-        return Culprit("forward", -1, made.operation, words, place)
+        why = _why(scene, variable, made) or words
+        return Culprit("forward", -1, made.operation, why, place)
     return Culprit("input", scene.index[node], said(node), words)
+
+
+def _why(scene: Scene, variable: Variable, made: Assigned) -> str:
+    """What was wrong with the variable that the operation is taken of, if that is still there."""
+    held = [each for each in variables(scene.frame) if each.code is variable.code]
+    operands = [each.tensor for each in held if each.name == made.operand != variable.name]
+    return next(filter(None, (explain_operand(made.operation, each) for each in operands)), "")
 
 
 def _address(tensor: torch.Tensor) -> int:
@@ -198,7 +207,7 @@ def _through_weights(nodes: Sequence[Any], bad: Sequence[torch.Tensor]) -> Culpr
             ranked.append((not ids <= above, len(above - ids), -index))
     if ranked:
         index = -min(ranked)[2]
-        words = "whose gradient is infinite at the edge of its range, though its value is finite"
+        words = "whose slope is infinite at the edge of its range"
         return Culprit("backward", index, said(nodes[index]), words)
     first = next((index for index, node in enumerate(nodes) if _takes(node, ids)), 0)
     words = f"{len(bad)} parameters are not finite after an optimizer step"

@@ -6,12 +6,14 @@ optimizer's last step.
 """
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import torch
 
 from pitstop.profile.lines import Place
 from pitstop.profile.tensors import storages_in
+from pitstop.profile.tree import Tree
 
 ZEROING = {"aten::zero_", "aten::_foreach_zero_", "aten::fill_"}
 
@@ -105,9 +107,15 @@ def held_by(optimizer: Any) -> list[torch.Tensor]:
     return [each for group in optimizer.param_groups for each in group["params"]]
 
 
-def parameters(tops: list[Any], gradients: Gradients, at: Place) -> dict[str, Any]:
+def parameters(
+    tops: list[Any], tree: Tree, gradients: Gradients, at: Place
+) -> dict[str, Any]:
     """Which parameters got a gradient, and what became of it; name and size of each."""
-    named = {id(each): (name, each) for top in tops for name, each in top.named_parameters()}
+    named: dict[int, tuple[str, torch.Tensor]] = {}
+    for module in chain.from_iterable(top.modules() for top in tops):
+        for name, each in module._parameters.items():
+            if each is not None:
+                named.setdefault(id(each), (f"{tree.path(module)}.{name}", each))
     lost = {key for each in gradients.lost.values() for key in each}
     got, asked = got_and_asked(tops, gradients)
 
@@ -121,6 +129,7 @@ def parameters(tops: list[Any], gradients: Gradients, at: Place) -> dict[str, An
         "outside_optimizer": rows(asked - gradients.owned),
         "discarded": rows(lost),
         "discarded_at": at,
+        "tops": [tree.path(top) for top in tops],
     }
 
 

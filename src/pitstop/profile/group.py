@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 from pitstop.core.evidence import Step
 from pitstop.profile.pattern import KINDS, LONGEST, shortest_cycle
@@ -26,9 +27,9 @@ class Slice:
     collective: float = 0.0  # in calls of torch.distributed, part of the phases above
     peak: int | None = None
     reserved: int | None = None
-    loss: float | str | None = None  # a word where it is not finite
-    gradient_norm: float | str | None = None
-    scale: float | str | None = None
+    loss: float | None = None
+    gradient_norm: float | None = None
+    scale: float | None = None
     device: float | None = None
     dry: float | None = None
 
@@ -126,18 +127,22 @@ def _step(slices: Sequence[Slice]) -> Step:
         optimizer_ms=sum(each.optimizer for each in slices),
         other_ms=sum(each.other for each in slices),
         device_ms=_sum(each.device for each in slices),
-        loss=loss if isinstance(loss, float) else None,
-        loss_finite=not isinstance(loss, str),
-        gradient_norm=norm if isinstance(norm, float) else None,
-        scale=scale if isinstance(scale, float) else None,
+        loss=_finite(loss),
+        loss_finite=loss is None or isfinite(loss),
+        gradient_norm=_finite(norm),
+        scale=_finite(scale),
         inspected=any(each.inspected for each in slices),
         ended_s=slices[-1].ended_s,
     )
 
 
-def _last(values: Iterable[float | str | None]) -> float | str | None:
+def _last(values: Iterable[float | None]) -> float | None:
     known = [each for each in values if each is not None]
     return known[-1] if known else None
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and isfinite(value) else None
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

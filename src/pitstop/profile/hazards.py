@@ -13,6 +13,7 @@ import torch
 Saved = Mapping[str, torch.Tensor]
 Check = Callable[[Any, Saved], str]
 
+MEAN = 1  # how autograd notes that a loss is averaged; one that is not has no total weight
 # They let through only part of what they get: what goes into one need not come out of it.
 MASKS = (
     "Where",
@@ -61,6 +62,12 @@ def explain(node: Any, tensors: Saved) -> str:
     """How this operation made bad numbers of good ones; empty where nothing proves it."""
     check = CHECKS.get(_kind(node))
     return check(node, tensors) if check else ""
+
+
+def explain_operand(operation: str, operand: torch.Tensor) -> str:
+    """How an operation of this name made bad numbers of this operand; empty: nothing proves it."""
+    kind, role = BY_NAME.get(operation, ("", ""))
+    return CHECKS[kind](None, {role: operand}) if kind else ""
 
 
 def suppose(node: Any) -> str:
@@ -116,9 +123,10 @@ def _spread(_: Any, tensors: Saved) -> str:
     return "of a single number" if values is not None and values.numel() <= 1 else ""
 
 
-def _targets(_: Any, tensors: Saved) -> str:
+def _targets(node: Any, tensors: Saved) -> str:
     weight = tensors.get("total_weight")
-    empty = weight is not None and weight.numel() == 1 and float(weight) == 0
+    averages = getattr(node, "_saved_reduction", MEAN) == MEAN
+    empty = averages and weight is not None and weight.numel() == 1 and float(weight) == 0
     return "over no target: all of them are ignored" if empty else ""
 
 
@@ -152,6 +160,14 @@ CHECKS: dict[str, Check] = {
     "Var": _spread,
     "NllLoss": _targets,
     "NllLoss2D": _targets,
+}
+BY_NAME = {  # the check of an operation as the source names it, and its operand's role there
+    "log": ("Log", "self"),
+    "log2": ("Log2", "self"),
+    "log10": ("Log10", "self"),
+    "div": ("Div", "other"),
+    "std": ("Std", "self"),
+    "var": ("Var", "self"),
 }
 SUPPOSED = {
     "Sqrt": "of numbers below zero",

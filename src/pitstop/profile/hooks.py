@@ -66,14 +66,18 @@ def optimizers(recorder: Recorder) -> Undo:
 
 def optimizer_steps(recorder: Recorder) -> Undo:
     """torch.optim global step hooks: when an optimizer steps, and how long it takes."""
-    counted: list[bool | None] = []
+    counted: dict[int, bool | None] = {}  # those that step now, by their ids
 
-    def before(*_: Any) -> None:
-        if not is_compiling():
-            counted.append(guarded(recorder, recorder.enter, "optimizer"))
+    def before(optimizer: Optimizer, *_: Any) -> None:
+        if is_compiling() or not recorder.listens():
+            return
+        if id(optimizer) in counted:  # its last step has raised
+            counted.clear()
+            guarded(recorder, recorder.died)
+        counted[id(optimizer)] = guarded(recorder, recorder.enter, "optimizer")
 
     def after(optimizer: Optimizer, *_: Any) -> None:
-        if not is_compiling() and counted and counted.pop():
+        if not is_compiling() and recorder.listens() and counted.pop(id(optimizer), False):
             guarded(recorder, recorder.stepped, optimizer)
 
     return _all(
@@ -122,7 +126,7 @@ def scaler(recorder: Recorder) -> Undo:
     def build_scale(original: Function) -> Function:
         def scale(self: Any, outputs: Any) -> Any:
             result = original(self, outputs)
-            if isinstance(outputs, torch.Tensor):
+            if isinstance(outputs, torch.Tensor) and not is_compiling():
                 guarded(recorder, recorder.scaled, outputs, result)
             return result
 
@@ -131,7 +135,8 @@ def scaler(recorder: Recorder) -> Undo:
     def build_update(original: Function) -> Function:
         def update(self: Any, *arguments: Any, **options: Any) -> None:
             original(self, *arguments, **options)
-            guarded(recorder, recorder.rescaled, getattr(self, "_scale", None))
+            if not is_compiling():
+                guarded(recorder, recorder.rescaled, getattr(self, "_scale", None))
 
         return update
 
@@ -174,7 +179,7 @@ def saving(recorder: Recorder) -> Undo:
 
     def build(original: Function) -> Function:
         def save(*arguments: Any, **options: Any) -> Any:
-            if not guarded(recorder, recorder.enter, "saving"):
+            if is_compiling() or not guarded(recorder, recorder.enter, "saving"):
                 return original(*arguments, **options)
             try:
                 return original(*arguments, **options)

@@ -1,8 +1,8 @@
 """Inspection: the lines that the inspector wrote, read back as typed values."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,15 +27,16 @@ Row = TypeVar("Row")
 
 def read_inspection(notes: Sequence[dict[str, Any]]) -> Evidence:
     """Evidence with the last inspected step, what was kept and all samples filled in."""
-    last = _last(notes, "inspected")
+    *earlier, last = [note for note in notes if "inspected" in note] or [{}]
     timeline = _last(notes, "gaps")  # of a step at nearly full speed: its kernels are truer
-    calls = tuple(_row(ModuleCall, row) for row in last.get("calls", ()))
+    calls = _calls(last, earlier)
     return Evidence(
         settings=_object(Settings, last.get("settings")),
-        operations=tuple(_row(Operation, row) for row in last.get("operations", ())),
+        operations=tuple(_operations(last, earlier)),
         calls=calls,
         kernels=tuple(Kernel(*row) for row in timeline.get("kernels") or last.get("kernels", ())),
         gaps=tuple(_row(Gap, [*row[:3], row[3:]]) for row in timeline.get("gaps", ())),
+        timeline_ms=timeline["timeline"] / 1e3 if "timeline" in timeline else None,
         zeroed=tuple(_row(Zeroed, row) for row in last.get("zeroed", ())),
         rebuilt=tuple(calls[position] for position in last.get("rebuilt", ())),
         kept=tuple(_row(Kept, row) for row in _last(notes, "kept").get("kept", ())),
@@ -43,6 +44,28 @@ def read_inspection(notes: Sequence[dict[str, Any]]) -> Evidence:
         parameters=_object(Parameters, last.get("parameters")),
         non_finite=_object(NonFinite, _last(notes, "non_finite").get("non_finite")),
     )
+
+
+def _calls(last: dict[str, Any], earlier: Sequence[dict[str, Any]]) -> tuple[ModuleCall, ...]:
+    """The module calls; those that got what they got in an earlier step as well are told."""
+    before = [_row(ModuleCall, row) for note in earlier for row in note.get("calls", ())]
+    known = {(each.path, each.content) for each in before if each.content}
+    calls = (_row(ModuleCall, row) for row in last.get("calls", ()))
+    return tuple(replace(each, again=(each.path, each.content) in known) for each in calls)
+
+
+def _operations(last: dict[str, Any], earlier: Sequence[dict[str, Any]]) -> Iterator[Operation]:
+    """The operations; on a CPU the least time of each, for a pause of the thread is none of it."""
+    rows = [_row(Operation, row) for row in last.get("operations", ())]
+    least: dict[Operation, float] = {}
+    for note in earlier:
+        for each in (_row(Operation, row) for row in note.get("operations", ())):
+            same = replace(each, micros=0.0)
+            least[same] = min(each.micros, least.get(same, each.micros))
+    on_gpu = any(each.device_micros is not None for each in rows)
+    for each in rows:
+        micros = each.micros if on_gpu else least.get(replace(each, micros=0.0), each.micros)
+        yield replace(each, micros=min(each.micros, micros))
 
 
 def _last(notes: Sequence[dict[str, Any]], key: str) -> dict[str, Any]:
@@ -64,7 +87,8 @@ def _with_lines(values: dict[str, Any]) -> dict[str, Any]:
     places = ("where", "kept_at", "discarded_at")
     lines = {key: Line(*each) for key, each in values.items() if key in places}
     made = [(path, Line(*line)) for path, line in values.get("made", ())]
-    return values | lines | {"made": made}
+    through = [Line(*line) for line in values.get("through", ())]
+    return values | lines | {"made": made, "through": through}
 
 
 def _sampled(notes: Sequence[dict[str, Any]]) -> tuple[Sampled, ...]:

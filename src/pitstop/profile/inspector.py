@@ -17,7 +17,7 @@ import torch
 from pitstop.profile.builders import built_at
 from pitstop.profile.dependence import Left
 from pitstop.profile.flow import Flow
-from pitstop.profile.gradients import Gradients, got_and_asked, parameters
+from pitstop.profile.gradients import got_and_asked, parameters
 from pitstop.profile.holders import Holders
 from pitstop.profile.kept import Trail
 from pitstop.profile.kernels import KernelTimes
@@ -34,10 +34,12 @@ MOST_CALLS = 20_000  # of modules; a step of a large video model has some thousa
 class Inspector:
     """One inspected step."""
 
-    def __init__(self, step: int, trace: Path | None, before: "Inspector | None") -> None:
+    def __init__(
+        self, step: int, profiled: bool, trace: Path | None, before: "Inspector | None"
+    ) -> None:
         self._step = step
-        self._on_gpu = torch.cuda.is_initialized()
-        self._kernels = KernelTimes(trace) if self._on_gpu or trace else None
+        self.profiled = profiled and (torch.cuda.is_initialized() or trace is not None)
+        self._kernels = KernelTimes(trace) if self.profiled else None
         self._left: Left = before.left if before else {}
         self._kinds: set[type] = before.kinds if before else set()
         self._zeros = before.zeros if before else None
@@ -51,9 +53,10 @@ class Inspector:
     def start(self, optimizers: list[Any], phase: Callable[[], str]) -> None:
         """Begin to look."""
         if self._kernels:
-            self._kernels.start()
+            attempt(self._kernels.start, None)
         if not compiled_anything():
-            self.watch = attempt(lambda: Watch(self._on_gpu, phase, optimizers, self._left), None)
+            named = self.profiled and torch.cuda.is_initialized()
+            self.watch = attempt(lambda: Watch(named, phase, optimizers, self._left), None)
         if self.watch:
             self.watch.start()
 
@@ -61,7 +64,8 @@ class Inspector:
         """Look no more; return what was seen as plain values, ready for the recording."""
         if self.watch:
             self.watch.stop()
-        by_operation, rest = self._kernels.stop() if self._kernels else ({}, [])
+        nothing: tuple[dict[int, float], list[list[Any]]] = ({}, [])
+        by_operation, rest = attempt(self._kernels.stop, nothing) if self._kernels else nothing
         layout = self._kernels.layout if self._kernels else {}
         if self.watch and self._kernels:
             self.sync_lines = self.watch.waiting_lines(self._kernels.waits)
@@ -87,7 +91,7 @@ class Inspector:
         self.left = flow.dependence.left()
         born, first = flow.dependence.born, flow.origins.first
         self.trail = Trail(born, flow.origins, first, next_number() - 1)
-        rows = parameters(tops, flow.gradients, flow.fed_undetached())
+        rows = parameters(tops, flow.tree, flow.gradients, flow.fed_undetached())
         return {
             "calls": [call.row(position in unused) for position, call in enumerate(calls)],
             "zeroed": [row for row in zeroed if self._zeros is None or row[0] in self._zeros],
@@ -96,12 +100,13 @@ class Inspector:
                 for position, call in enumerate(calls)
                 if call.new and type(call.module()) in self._kinds
             ],
-            "parameters": rows | {"made": attempt(lambda: _made(tops, flow.gradients), [])},
+            "parameters": rows | {"made": attempt(lambda: _made(tops, flow), [])},
             "settings": read_settings(flow.calls.device, flow.calls.autocast),
         }
 
 
-def _made(tops: list[Any], gradients: Gradients) -> list[tuple[str, Place]]:
+def _made(tops: list[Any], flow: Flow) -> list[tuple[str, Place]]:
     """Where the modules were made whose parameters are not trained as they could be."""
-    got, asked = got_and_asked(tops, gradients)
-    return built_at(tops, asked - (got & gradients.owned), Holders(sys._getframe()))
+    got, asked = got_and_asked(tops, flow.gradients)
+    wanted = asked - (got & flow.gradients.owned)
+    return built_at(tops, flow.tree, wanted, Holders(sys._getframe()))

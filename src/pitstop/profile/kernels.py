@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._C._autograd import _profiler_enabled
-from torch.autograd.profiler import profile
 
 from pitstop.profile.gaps import WAITS, is_transfer
+from pitstop.profile.profiler import Profiler
 from pitstop.profile.watch import RANGE
 
 LAYOUT = ("nchwtonhwc", "nhwctonchw", "nchw2nhwc", "nhwc2nchw")  # parts of kernels' names
@@ -21,31 +20,21 @@ class KernelTimes:
     """Records one step's kernels and ties them to the operations that launched them."""
 
     def __init__(self, trace: Path | None) -> None:
-        device = "cuda" if torch.cuda.is_initialized() else None
-        # What torch.profiler is built on: it has no schedule, warns of none, and is freed at once.
-        self._profile = profile(use_kineto=True, use_device=device)
+        self._profiler = Profiler(use_device="cuda" if torch.cuda.is_initialized() else None)
         self._trace = trace
-        self._runs = False
         self.layout: dict[int, float] = defaultdict(float)  # of the µs by operation
         self.waits: list[int | None] = []  # operation numbers of the synchronisations, in order
 
     def start(self) -> None:
-        """Begin, unless a profiler of the script's own runs: there can be only one.
-
-        The device is idle first, so that the step's kernels are the step's own.
-        """
-        self._runs = not _profiler_enabled()
-        if self._runs:
-            _synchronise()
-            self._profile.__enter__()
+        """Begin."""
+        self._profiler.start()
 
     def stop(self) -> tuple[dict[int, float], list[list[Any]]]:
         """Device µs by operation number, and all kernels by name with calls and µs."""
-        if not self._runs:
+        seen = self._profiler.stop()
+        if seen is None:
             return {}, []
-        _synchronise()
-        self._profile.__exit__(None, None, None)
-        events = list(self._profile.function_events or ())
+        events = list(seen.function_events or ())
         by_operation: dict[int, float] = defaultdict(float)
         by_name: dict[str, list[float]] = defaultdict(lambda: [0, 0.0])
         for event in events:
@@ -60,25 +49,21 @@ class KernelTimes:
                     if any(part in kernel.name.lower() for part in LAYOUT):
                         self.layout[number] += kernel.duration
         self.waits = _waits(events)
-        self._keep_trace()
+        if self._trace:
+            _write_trace(seen, self._trace)
         rows = [[name, int(calls), round(micros, 1)] for name, (calls, micros) in by_name.items()]
         return dict(by_operation), sorted(rows, key=lambda row: -row[2])
 
-    def _keep_trace(self) -> None:
-        """Write the gzipped trace, unless it would be too large to open."""
-        if self._trace:
-            plain = self._trace.with_suffix("")
-            self._profile.export_chrome_trace(str(plain))
-            with plain.open("rb") as source, gzip.open(self._trace, "wb") as packed:
-                shutil.copyfileobj(source, packed)
-            plain.unlink()
-            if self._trace.stat().st_size > LARGEST_TRACE_BYTES:
-                self._trace.unlink()
 
-
-def _synchronise() -> None:
-    if torch.cuda.is_initialized():
-        torch.cuda.synchronize()
+def _write_trace(seen: Any, path: Path) -> None:
+    """Write the gzipped trace, unless it would be too large to open."""
+    plain = path.with_suffix("")
+    seen.export_chrome_trace(str(plain))
+    with plain.open("rb") as source, gzip.open(path, "wb") as packed:
+        shutil.copyfileobj(source, packed)
+    plain.unlink()
+    if path.stat().st_size > LARGEST_TRACE_BYTES:
+        path.unlink()
 
 
 def _waits(events: list[Any]) -> list[int | None]:

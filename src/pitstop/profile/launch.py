@@ -73,7 +73,7 @@ def run(
     """Run the command to its end; return its exit code, negative for a signal.
 
     With ``output`` it runs out of sight: its stdout and stderr go there, and nobody types. A
-    command that runs apart does not get Ctrl-C from the terminal, and is killed by it.
+    command that runs apart gets no signals: what ends us kills it, and counts as Ctrl-C.
     """
     inherited = os.environ.get("PYTHONPATH")
     options = replace(options, pythonpath=inherited)
@@ -159,7 +159,9 @@ class _signals_passed_on:  # noqa: N801 reads as the statement it is used in
             self.process.kill()
 
     def _hand_on(self, number: int, _: object) -> None:
-        if self.process and self.process.poll() is None:
+        if self._kills:
+            self._interrupt()
+        elif self.process and self.process.poll() is None:
             self.process.send_signal(number)
 
 

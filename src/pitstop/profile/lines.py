@@ -32,6 +32,25 @@ def user_line(frame: FrameType | None, until: str = "") -> Place:
     return library or NOWHERE
 
 
+def lines_within(frame: FrameType | None, inside: str, most: int) -> list[Place]:
+    """The user's lines, innermost first, up to the second call of torch's function ``inside``.
+
+    The first one is what was called from these lines; the second is what their function runs in.
+    """
+    found: list[Place] = []
+    calls = 0
+    while frame is not None and calls < 2 and len(found) < most:
+        code = frame.f_code
+        origin = origin_of(code.co_filename)
+        if origin == "user":
+            found.append((code.co_filename, frame.f_lineno, code.co_name))
+        elif origin == "hidden" and code.co_name == ENGINE:
+            break
+        calls += origin == "hidden" and code.co_name == inside
+        frame = frame.f_back
+    return found
+
+
 def runs_backward(frame: FrameType | None) -> bool:
     """Whether a backward pass was started by this thread's own Python code."""
     while frame is not None:

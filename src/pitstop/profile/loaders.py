@@ -15,8 +15,11 @@ import torch
 
 from pitstop.profile.lines import NOWHERE, Place, user_line
 from pitstop.profile.made import Places, built, reference
+from pitstop.profile.writer import Writer
 
-LOOKED_AT = 8  # members of each part of a batch whose shapes are read, for every batch: 2 us
+LOOKED_AT = 8  # members of each part of a batch whose shapes are read: a few microseconds
+ALL_LOOKED_AT = 16  # batches; shapes that change have changed by then
+SOME_LOOKED_AT = 8  # of the later ones every eighth, for those that change seldom
 MOST_SHAPES = 256  # more say nothing new: no shape comes back
 SEQUENCES = (list, tuple)
 
@@ -37,11 +40,9 @@ class _Seen:
 class Loaders:
     """All loaders that the recorded thread has built or used."""
 
-    def __init__(
-        self, next_number: Callable[[], int], write: Callable[[dict[str, Any]], None]
-    ) -> None:
+    def __init__(self, next_number: Callable[[], int], writer: Writer) -> None:
         self._next_number = next_number
-        self._write = write
+        self._writer = writer
         self._seen: dict[tuple[int, Place], _Seen] = {}
         self._loaders, self._datasets = Places(), Places()
         self._iterators: weakref.WeakKeyDictionary[Any, _Seen] = weakref.WeakKeyDictionary()
@@ -86,9 +87,10 @@ class Loaders:
         seen.batches += 1
         if iterator._num_yielded == 1:  # the first of an epoch
             seen.start_us += waited_us
-        shapes = _shapes(batch)
-        if shapes not in seen.shapes and shapes and len(seen.shapes) < MOST_SHAPES:
-            seen.shapes.add(shapes)
+        if seen.batches <= ALL_LOOKED_AT or seen.batches % SOME_LOOKED_AT == 0:
+            shapes = _shapes(batch)
+            if shapes not in seen.shapes and shapes and len(seen.shapes) < MOST_SHAPES:
+                seen.shapes.add(shapes)
         if seen.batches == 1:
             sizes = [each.numel() * each.element_size() for each in tensors(batch)]
             seen.batch_bytes = sum(sizes)
@@ -127,18 +129,18 @@ class Loaders:
             "made": seen.made,
             "used": user_line(sys._getframe(1)),
         }
-        self._write({"number": seen.number, "loader": settings})
+        self._writer.line_now({"number": seen.number, "loader": settings})
 
     def _tell(self, seen: _Seen) -> None:
         counts = [seen.batches, seen.batch_bytes, len(seen.shapes), seen.starts, seen.start_us]
-        self._write({"number": seen.number, "fetched": counts})
+        self._writer.line({"number": seen.number, "fetched": counts})
 
     def _tell_if_empty(self, seen: _Seen) -> None:
         dataset = seen.dataset()
         if not seen.described and length(dataset) == 0:
             seen.described = True
             settings = {"dataset": type(dataset).__name__, "workers": 0, "length": 0}
-            self._write({"number": seen.number, "loader": settings | {"made": seen.made}})
+            self._writer.line_now({"number": seen.number, "loader": settings | {"made": seen.made}})
 
 
 def length(dataset: Any) -> int | None:
@@ -160,10 +162,10 @@ def tensors(batch: Any) -> Iterator[torch.Tensor]:
 
 def _shapes(batch: Any) -> tuple[Any, ...] | None:
     """The shapes in a batch, nested as it is; ``None`` for what has none."""
-    if isinstance(batch, torch.Tensor):
-        return None if batch.is_nested else batch.shape
     if isinstance(batch, SEQUENCES):
         return tuple([_shapes(each) for each in batch[:LOOKED_AT]])
+    if isinstance(batch, torch.Tensor):
+        return None if batch.is_nested else batch.shape
     if isinstance(batch, Mapping):
         return tuple([_shapes(each) for each in islice(batch.values(), LOOKED_AT)])
     return None

@@ -6,7 +6,6 @@ pinned memory are queued behind the step's own work, and read when the device ha
 
 import contextlib
 from collections import deque
-from math import isfinite
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +13,8 @@ import torch
 MEMORY_US = 250_000  # memory statistics take tens of microseconds: ask four times a second
 PENDING = 512  # slices in flight; a script that never lets the device catch up loses the oldest
 SLOTS = 8 * PENDING  # values in flight: loss, gradient norm and scale, some of them repeatedly
+NOT_READ = (None, None)  # two columns
+UNKNOWN = (None, None, None, None, None)  # loss, gradient norm, scale, device time, dry time
 MOST_WAITS = 64  # of one slice that are timed; only a slice of validation has more
 
 
@@ -31,7 +32,7 @@ class Meter:
     """Reads the device. Rows come back complete, in order, as soon as the device is done."""
 
     def __init__(self) -> None:
-        self._on_gpu = False
+        self.on_gpu = False
         self._pending: deque[_Pending] = deque()
         self._last: Any = None
         self._memory_read = 0
@@ -41,13 +42,14 @@ class Meter:
 
     def keep(self, value: Any) -> Any:
         """What is needed to read a number later: itself on the CPU, a pinned copy on a GPU."""
-        if not isinstance(value, torch.Tensor) or value.numel() != 1:
-            return None
-        if value.is_meta or value.is_complex() or hasattr(value, "placements"):
+        if not isinstance(value, torch.Tensor) or hasattr(value, "placements"):
             return None  # reading a distributed tensor would talk to the other ranks
         if not value.is_cuda:
-            return float(value.item())
-        if torch.cuda.is_current_stream_capturing():
+            try:
+                return float(value.item())
+            except (RuntimeError, TypeError, ValueError):  # not one number, or none at all
+                return None
+        if value.numel() != 1 or value.is_complex() or torch.cuda.is_current_stream_capturing():
             return None
         if self._pinned is None:
             self._pinned = torch.empty(SLOTS, pin_memory=True)
@@ -58,7 +60,7 @@ class Meter:
 
     def wait_begins(self) -> None:
         """The script waits for a batch from now on; the GPU may run dry meanwhile."""
-        if self._on_gpu and len(self._waits) < 2 * MOST_WAITS:
+        if len(self._waits) < 2 * MOST_WAITS:
             self._waits.append(_event())
 
     def wait_ends(self) -> None:
@@ -66,27 +68,31 @@ class Meter:
         if len(self._waits) % 2:
             self._waits.append(_event())
 
-    def memory(self, now_us: int) -> tuple[int | None, int | None]:
-        """Bytes allocated and reserved on the GPU; ``None`` between readings and without a GPU."""
-        if now_us - self._memory_read < MEMORY_US:
-            return None, None
-        self._memory_read = now_us
-        self._on_gpu = torch.cuda.is_initialized()
-        if not self._on_gpu:
-            return None, None
-        return torch.cuda.max_memory_allocated(), torch.cuda.memory_reserved()
-
     def complete(self, row: list[Any], values: list[Any]) -> list[list[Any]]:
         """Take a row; return all rows, this one or older, that are complete now."""
-        if not self._on_gpu:
-            return [[*row, *_said(values), None, None]]
+        if row[0] - self._memory_read > MEMORY_US:
+            self._memory_read = row[0]
+            self.on_gpu = torch.cuda.is_initialized()
+            row += self._memory()
+        else:
+            row += NOT_READ
+        if not self.on_gpu:
+            row += values
+            row += NOT_READ
+            return [row]
         if torch.cuda.is_current_stream_capturing():
-            return [*self._drain(wait=False), row + [None] * (len(values) + 2)]
+            return [*self._drain(wait=False), [*row, *UNKNOWN]]
         event = _event()
         waits, self._waits = self._waits, []
         self._pending.append(_Pending(row, values, waits, self._last, event))
         self._last = event
         return self._drain(wait=False)
+
+    def _memory(self) -> tuple[int | None, int | None]:
+        """Bytes allocated and reserved on the GPU."""
+        if not self.on_gpu:
+            return NOT_READ
+        return torch.cuda.max_memory_allocated(), torch.cuda.memory_reserved()
 
     def finish(self) -> list[list[Any]]:
         """The rows still in flight, with what is known of them; nothing is left on the GPU."""
@@ -102,7 +108,7 @@ class Meter:
             if not ready and not wait and len(self._pending) < PENDING:
                 break
             self._pending.popleft()
-            rows.append(first.row + (_known(first) if ready else [None] * (len(first.values) + 2)))
+            rows.append([*first.row, *(_known(first) if ready else UNKNOWN)])
         return rows
 
 
@@ -116,7 +122,7 @@ def _known(pending: _Pending) -> list[Any]:
     """The values, the time on the device since the slice before, and what of it was waiting."""
     device_us = _elapsed_us(pending.before, pending.event) if pending.before else None
     numbers = [None if each is None else float(each) for each in pending.values]
-    return [*_said(numbers), device_us, _dry_us(pending.waits)]
+    return [*numbers, device_us, _dry_us(pending.waits)]
 
 
 def _dry_us(waits: list[Any]) -> int | None:
@@ -136,8 +142,3 @@ def _elapsed_us(begin: Any, end: Any) -> int | None:
     with contextlib.suppress(RuntimeError):  # of two devices, or on a stream that lags behind
         return int(1e3 * begin.elapsed_time(end))
     return None
-
-
-def _said(numbers: list[float | None]) -> list[float | str | None]:
-    """Numbers as JSON can say them: what is not finite is said in words."""
-    return [each if each is None or isfinite(each) else str(each) for each in numbers]

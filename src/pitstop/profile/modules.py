@@ -28,7 +28,7 @@ class OutermostCalls:
     def __init__(self, on_call: Callable[[Any], None]) -> None:
         self._on_call = on_call
         self._calls = 0
-        self._found: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._found: dict[int, weakref.ref[Any]] = {}  # by id: modules may not be hashable
         self._undos: list[Undo] = [register_module_forward_pre_hook(self._before_any).remove]
         self.listening = True
 
@@ -48,16 +48,24 @@ class OutermostCalls:
         if torch.compiler.is_compiling() or not self.listening or _within_module(sys._getframe(2)):
             return
         self._calls += 1
-        self._found.add(module)
+        self._found[id(module)] = weakref.ref(module)
         self._on_call(module)
         if self._calls >= KNOWN_AFTER and not compiled_anything():
             self.remove()
-            kinds = {type(each) for each in self._found}
+            kinds = {
+                type(each)
+                for reference in self._found.values()
+                if (each := reference()) is not None
+            }
             self._undos = [patch((each,), "__call__", self._around) for each in kinds]
+
+    def _knows(self, module: Any) -> bool:
+        known = self._found.get(id(module))
+        return known is not None and known() is module
 
     def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(module: Any, *arguments: Any, **options: Any) -> Any:
-            if not torch.compiler.is_compiling() and self.listening and module in self._found:
+            if not torch.compiler.is_compiling() and self.listening and self._knows(module):
                 self._on_call(module)
             return original(module, *arguments, **options)
 

@@ -21,6 +21,7 @@ def patch(
     """Put ``build(original)`` under one name in all its owners; the undoing leaves no trace.
 
     Owners share one replacement, as they shared the original: Dynamo knows functions by identity.
+    Where the script has put something of its own on top of ours, that is left in place.
     """
     original = getattr(owners[0], name)
     replacement = wraps(original)(build(original))
@@ -37,11 +38,18 @@ def _replace(owner: Any, name: str, replacement: Callable[..., Any]) -> Undo:
     original = getattr(owner, name)
     inherited = name not in vars(owner)
     setattr(owner, name, replacement)
-    return lambda: delattr(owner, name) if inherited else setattr(owner, name, original)
+
+    def undo() -> None:
+        if vars(owner).get(name) is replacement:
+            delattr(owner, name) if inherited else setattr(owner, name, original)
+
+    return undo
 
 
 def guarded(recorder: "Recorder", action: Callable[..., Result], *arguments: Any) -> Result | None:
-    """Call into the recorder; a failure of ours ends the recording, never the script."""
+    """Call into the recorder while it records; a failure of ours ends that, never the script."""
+    if not recorder.alive:
+        return None
     try:
         return action(*arguments)
     except Exception as error:  # noqa: BLE001 never in the user's way
@@ -51,9 +59,11 @@ def guarded(recorder: "Recorder", action: Callable[..., Result], *arguments: Any
 
 def without_us(trace: TracebackType | None) -> TracebackType | None:
     """A traceback without the entries of this folder."""
-    if trace is None:
-        return None
-    rest = without_us(trace.tb_next)
-    if trace.tb_frame.f_code.co_filename.startswith(_HERE):
-        return rest
-    return TracebackType(rest, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+    entries = []
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(_HERE):
+            entries.append((trace.tb_frame, trace.tb_lasti, trace.tb_lineno))
+        trace = trace.tb_next
+    for entry in reversed(entries):
+        trace = TracebackType(trace, *entry)
+    return trace

@@ -11,24 +11,27 @@ microseconds, and nothing is formatted before it is written.
 
 import sys
 from collections.abc import Callable
+from math import isfinite
 from threading import get_ident
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 import torch
 
-from pitstop.profile.compiling import breaks, compilations
-from pitstop.profile.lines import NOWHERE
+from pitstop.profile.compiling import compiled
 from pitstop.profile.loaders import Loaders
-from pitstop.profile.made import Places, built, reference
+from pitstop.profile.made import reference
 from pitstop.profile.meters import Meter
+from pitstop.profile.optimizers import Optimizers
 from pitstop.profile.options import Options
 from pitstop.profile.pattern import KINDS, Cycle
+from pitstop.profile.quiet import attempt
 from pitstop.profile.scope import Scope
 from pitstop.profile.writer import Writer
 
 PHASES = ("wait", "forward", "backward", "optimizer", "saving", "other")
 NOTHING_SPENT = dict.fromkeys(PHASES, 0)
+LOSS = 14  # its column in a slice
 SELF_CUTTING = ("marked", "optimizer")  # with these a step has an end of its own
 
 
@@ -52,8 +55,8 @@ class Recorder:
         self._meter = Meter()
         self._scope = Scope(options)
         self._scope.phase = lambda: self._open[-1] if self._open else ""
-        self._loaders = Loaders(self._next_number, self._writer.line_now)
-        self._optimizers = Places()
+        self._loaders = Loaders(self._next_number, self._writer)
+        self._optimizers = Optimizers()
         self._cycles = {kind: Cycle() for kind in KINDS}
         self._numbers: dict[int, tuple[int, Callable[[], Any]]] = {}  # by id; not kept alive
         self._count = -1
@@ -67,7 +70,7 @@ class Recorder:
         self._collective_us = 0
         self._peers: bool | None = None  # whether there are other ranks; known with the first loss
         self._own: tuple[int, int] | None = None  # clocks at the begin of a backward pass
-        self._begun = self._cursor = self._cut = now_us()
+        self._begun = self._cursor = now_us()
         self._spent = NOTHING_SPENT.copy()
 
     def enter(self, phase: str) -> bool:
@@ -124,7 +127,8 @@ class Recorder:
         if not self._other_steps:
             self._end_model_steps()
         self._loader = number
-        self._meter.wait_begins()
+        if self._meter.on_gpu:
+            self._meter.wait_begins()
         self._spend("other")
         self._open.append("wait")
         return True
@@ -135,7 +139,8 @@ class Recorder:
 
     def end_wait(self) -> int:
         """The waiting is over, with a batch or without; return its microseconds."""
-        self._meter.wait_ends()
+        if self._meter.on_gpu:
+            self._meter.wait_ends()
         return self.leave("wait")
 
     def fetched(self, iterator: Any, batch: Any) -> None:
@@ -146,7 +151,8 @@ class Recorder:
 
     def scaled(self, loss: Any, result: Any) -> None:
         """A gradient scaler multiplied the loss; remember what it was before."""
-        self._unscaled = (id(result), loss)
+        if self.listens():
+            self._unscaled = (id(result), loss)
 
     def rescaled(self, scale: Any) -> None:
         """A gradient scaler has set the scale of the next step."""
@@ -200,25 +206,23 @@ class Recorder:
         """A model is called by the script itself."""
         if self.listens():
             self.begin("module")
-            self._last["module"] = self._number(module, lambda: {"module": type(module).__name__})
+            self._last["module"] = self._number(module, _module)
 
     def optimizer_built(self, optimizer: Any) -> None:
         """An optimizer is being built."""
         if self.listens():
-            self._optimizers.put(optimizer, built(optimizer)[0])
+            self._optimizers.built(optimizer)
+
+    def died(self) -> None:
+        """The step of an optimizer has raised, and the script goes on: nothing is open any more."""
+        self._open.clear()
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
         self.leave("optimizer")
         if not self._other_steps:
             self._end_model_steps()
-        self._end_slice("optimizer", self._number(optimizer, lambda: self._settings(optimizer)))
-
-    def _settings(self, optimizer: Any) -> dict[str, Any]:
-        made = self._optimizers.of(optimizer)
-        if made is None:  # not built but unpickled or copied
-            self._optimizers.put(optimizer, NOWHERE)
-        return {"optimizer": settings(optimizer) | {"made": made or NOWHERE}}
+        self._end_slice("optimizer", self._number(optimizer, self._optimizers.described))
 
     def mark_begins(self) -> None:
         """The script says that a step of its own begins: what went before belongs to none."""
@@ -243,8 +247,12 @@ class Recorder:
 
     def fail(self, error: Exception) -> None:
         """Our own failure: say so in one line, get out of the way, let the script go on."""
-        sys.stderr.write(f"pitstop: recording stopped: {type(error).__name__}: {error}\n")
-        self.abandon()
+        if self.alive:
+            said = " ".join(f"{type(error).__name__}: {error}".split())
+            sys.stderr.write(f"pitstop: recording stopped: {said}\n")
+            attempt(lambda: [*self._scope.finish()], None)
+            attempt(self._writer.close, None)
+            self._let_go()
 
     def abandon(self) -> None:
         """Record nothing more; what is not yet written is left to the parent of a fork."""
@@ -252,23 +260,30 @@ class Recorder:
 
     def close(self) -> None:
         """Write what is left, and put torch back as it was."""
-        if not self.alive:
-            return
+        if self.alive:
+            try:
+                self._write_rest()
+                self._let_go()
+            except Exception as error:  # noqa: BLE001 never in the user's way
+                self.fail(error)
+
+    def _write_rest(self) -> None:
         self._spend("other")
         self._write_slice("end", -1)
         for row in self._meter.finish():
-            self._writer.row(row, 0)
+            self._writer.row(row)
         self._loaders.finish()
         for line in self._scope.finish():
             self._writer.line(line)
-        for name, read in (("compiled", compilations), ("breaks", breaks)):
-            try:
-                self._writer.line({name: read()})
-            except Exception as error:  # noqa: BLE001 Dynamo's own notes, which no two versions share
-                self._writer.line({"unread": f"{name}: {error}"})
+        self._writer.line(compiled())
         self._writer.close()
+
+    def _let_go(self) -> None:
+        """Undo every hook and hold nothing: what of torch outlives the interpreter may crash it."""
+        undo = self.undo
+        vars(self).clear()
         self.abandon()
-        self.undo()
+        undo()
 
     def _spend(self, phase: str) -> int:
         now = perf_counter_ns() // 1000
@@ -287,13 +302,13 @@ class Recorder:
         self._count += 1
         return self._count
 
-    def _number(self, subject: Any, describe: Callable[[], dict[str, Any]]) -> int:
+    def _number(self, subject: Any, describe: Callable[[Any], dict[str, Any]]) -> int:
         """A small number for an object; its first use writes the object's description."""
         number, living = self._numbers.get(id(subject), (-1, lambda: None))
         if living() is not subject:
             number = self._next_number()
             self._numbers[id(subject)] = number, reference(subject)
-            self._writer.line_now({"number": number, **describe()})
+            self._writer.line_now({"number": number, **describe(subject)})
         return number
 
     def _end_slice(self, kind: str, number: int) -> None:
@@ -315,14 +330,11 @@ class Recorder:
             int(self._scope.active),
             *self._spent.values(),
             self._collective_us,
-            *self._meter.memory(now),
         ]
-        values, loss = [self._loss, self._gradient_norm, self._scale], len(row)
-        for complete in self._meter.complete(row, values):
-            self._writer.row(complete, now - self._cut)
-            if type(complete[loss]) is str:  # a loss that is not finite, on a GPU known late
+        for complete in self._meter.complete(row, [self._loss, self._gradient_norm, self._scale]):
+            self._writer.row(complete)
+            if not isfinite(complete[LOSS] or 0.0):  # on a GPU that is known late
                 self._scope.forensics.known_late()
-        self._cut = now
         self._loss = self._gradient_norm = self._scale = None
         self._collective_us = 0
         self._spent = NOTHING_SPENT.copy()
@@ -342,7 +354,7 @@ class Recorder:
             self._writer.line(line)
         if self._scope.wants(done) and not self._awaits_optimizer():
             self._scope.step_begins(done, self._thread, self._optimizers.living())
-        self._cursor = self._cut = now_us()  # our own work belongs to no step
+        self._cursor = now_us()  # our own work belongs to no step
 
     def _awaits_optimizer(self) -> bool:
         """Whether there is an optimizer that has not stepped yet: batches prove nothing."""
@@ -354,21 +366,11 @@ def now_us() -> int:
     return perf_counter_ns() // 1000
 
 
+def _module(module: Any) -> dict[str, Any]:
+    return {"module": type(module).__name__}
+
+
 def _has_peers() -> bool:
     """Whether this process is one rank of several."""
     ranks = torch.distributed
     return ranks.is_available() and ranks.is_initialized() and ranks.get_world_size() > 1
-
-
-def settings(optimizer: Any) -> dict[str, Any]:
-    """What an optimizer is set to; asked when it has stepped, and all its groups are there."""
-    groups = optimizer.param_groups
-    sizes = [each.numel() for group in groups for each in group["params"]]
-    foreach = [group.get("foreach") for group in groups]
-    return {
-        "name": type(optimizer).__name__,
-        "parameters": sum(sizes),
-        "tensors": len(sizes),
-        "fused": any(bool(group.get("fused")) for group in groups),
-        "foreach": next((each for each in foreach if each is not None), None),
-    }

@@ -6,6 +6,7 @@ would be seen. So the lock is handed over more often while samples are taken.
 """
 
 import gc
+import os
 import sys
 import threading
 from collections import Counter
@@ -20,6 +21,8 @@ EVERY_SECONDS = 0.001  # a step of 7 ms gets a handful of samples
 UNEVEN = 0.618  # spreads the pauses evenly over half to one and a half: no step beats in time
 MOST_LOOKS = 10_000  # a step that takes longer than ten seconds has told what it does
 HANDOVER_SECONDS = 0.0001  # a tenth of that: a sample is taken nearly where it was due
+USUAL_SECONDS = 0.005  # Python's own
+LOCK = threading.Lock()  # held while garbage is not collected: no fork may inherit that
 
 Row = tuple[str, int, str, str, bool]  # the user's line, the function inside it, in a wait
 
@@ -81,14 +84,26 @@ def _frame(thread: int) -> FrameType | None:
 
     Before 3.12 Python holds a lock meanwhile, which a collection of garbage may wait for forever.
     """
-    collects = sys.version_info < (3, 12) and gc.isenabled()
-    if collects:
-        gc.disable()
-    try:
-        return sys._current_frames().get(thread)
-    finally:
+    with LOCK:
+        collects = sys.version_info < (3, 12) and gc.isenabled()
         if collects:
-            gc.enable()
+            gc.disable()
+        try:
+            return sys._current_frames().get(thread)
+        finally:
+            if collects:
+                gc.enable()
+
+
+def safe_to_fork() -> None:
+    """Let a fork of this process, sampled right now or not, be as if it was not."""
+
+    def in_child() -> None:
+        LOCK.release()
+        if round(sys.getswitchinterval(), 6) == HANDOVER_SECONDS:
+            sys.setswitchinterval(USUAL_SECONDS)
+
+    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=in_child)
 
 
 def _inside(frame: FrameType | None) -> str:

@@ -20,7 +20,7 @@ from pitstop.profile.nonfinite import Forensics
 from pitstop.profile.options import Options
 from pitstop.profile.quiet import attempt
 from pitstop.profile.sampler import Sampler
-from pitstop.profile.timeline import Timeline, can_profile, started
+from pitstop.profile.timeline import Timeline, can_begin, started
 from pitstop.profile.workers import read_workers
 
 ENOUGH_SAMPLES = 150  # a line with a tenth of the time is seen often enough to be sure of it
@@ -41,7 +41,8 @@ class Scope:
         self._sampler: Sampler | None = None
         self._samples = self._sampled = 0
         self._timeline: Timeline | None = None
-        self._timed = False  # whether there was a timeline, or never will be
+        self._timed = False  # whether there was a timeline
+        self._profiled = -1  # steps done when a profiler last ended; the next step has none
         self._sync_lines: list[Place] = []
         self.forensics = Forensics()
         self._trail: Trail | None = None
@@ -63,18 +64,23 @@ class Scope:
         return planned or self.forensics.wants_inspection
 
     def _is_measured(self, done: int) -> bool:
-        if not self._timed and can_profile():
+        if self._is_timed(done):
             return True
         enough = self._samples >= ENOUGH_SAMPLES or self._sampled >= MOST_SAMPLED
         return not enough and (done - self._first - self._inspected) % 2 == 0
 
+    def _is_timed(self, done: int) -> bool:
+        return not self._timed and done > self._profiled and can_begin()
+
     def step_begins(self, done: int, thread: int, optimizers: list[Any]) -> None:
         """Look at the step that begins now."""
         if self._is_inspected(done):
-            last = done == self._first + self._inspected - 1
-            self._inspector = Inspector(done, self._trace if last else None, self._before)
+            last = self._first + self._inspected - 1
+            profiled = done >= last and done > self._profiled
+            trace = self._trace if done == last else None
+            self._inspector = Inspector(done, profiled, trace, self._before)
             self._inspector.start(optimizers, self.phase)
-        elif not self._timed and can_profile():
+        elif self._is_timed(done):
             self._timeline = attempt(started, None)
             self._timed = True
         else:
@@ -86,9 +92,10 @@ class Scope:
         if self._inspector:
             inspector, self._inspector = self._inspector, None
             yield inspector.stop()
+            self._profiled = done if inspector.profiled else self._profiled
             self._before = inspector if done < self._first + self._inspected else None
             self._trail = self._trail or inspector.trail
-            self._sync_lines = inspector.sync_lines
+            self._sync_lines = inspector.sync_lines or self._sync_lines
             yield from self.forensics.note(last=True)
         if self._sampler:
             sampler, self._sampler = self._sampler, None
@@ -98,6 +105,7 @@ class Scope:
             yield {"sampled": done - 1, "lines": lines}
         if self._timeline and self._timeline.step_ends():
             timeline, self._timeline = self._timeline, None
+            self._profiled = done
             yield attempt(lambda: timeline.stop(self._sync_lines), {})
         if self._trail and done >= self._first + self._inspected + LATER_STEPS:
             trail, self._trail = self._trail, None

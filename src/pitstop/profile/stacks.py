@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+TOLD = ".told"  # the file's ending when nobody is to ask any more
 PATIENCE_SECONDS = 20  # before the first question; each later one waits twice as long
 QUESTION = getattr(signal, "SIGRTMIN", 0) + 11 if hasattr(signal, "SIGRTMIN") else 0
 
@@ -31,10 +32,10 @@ def answer_questions(folder: Path) -> Path | None:
 
 
 def stop_answering(path: Path | None) -> None:
-    """The first step is finished: nobody needs to ask any more."""
+    """A step is finished, or the script is: nobody is to ask any more; an answer is kept."""
     if path:
         with contextlib.suppress(OSError):
-            path.unlink()
+            path.rename(path.with_suffix(TOLD)) if path.stat().st_size else path.unlink()
 
 
 def ask(folder: Path) -> None:
@@ -51,7 +52,7 @@ def ask(folder: Path) -> None:
 
 def answers(folder: Path) -> Iterator[str]:
     """The stacks that were written, one text for each process that was asked."""
-    for path in sorted(folder.glob("stacks-*.txt")):
+    for path in sorted(folder.glob("stacks-*")):
         text = path.read_text(errors="replace").strip()
         if text:
             yield text

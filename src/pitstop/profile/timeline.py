@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._C._autograd import DeviceType, _profiler_enabled
-from torch.autograd.profiler import profile
+from torch._C._autograd import DeviceType
 
 from pitstop.profile.gaps import Event, Place, gaps, is_transfer, located
+from pitstop.profile.profiler import Profiler
 
 STEPS = 2  # the first refills the queue
 
@@ -22,13 +22,12 @@ class Timeline:
     """Records a few steps' device activity; used once."""
 
     def __init__(self) -> None:
-        # What torch.profiler is built on: it has no schedule, warns of none, and is freed at once.
-        self._profile = profile(use_kineto=True, use_cpu=False, use_device="cuda")
+        self._profiler = Profiler(use_cpu=False, use_device="cuda")
         self._marks_us: list[float] = []
 
     def start(self) -> None:
         """Begin with a step that does not count."""
-        self._profile.__enter__()
+        self._profiler.start()
         self._mark()
 
     def step_ends(self) -> bool:
@@ -41,8 +40,10 @@ class Timeline:
 
         ``sync_lines`` are those that waited for the device in an inspected step, in order.
         """
-        self.cancel()
-        events = list(_events(self._profile))
+        seen = self._profiler.stop()
+        if seen is None:
+            return {}
+        events = list(_events(seen))
         return {
             "timeline": self._marks_us[-1] - self._marks_us[-2],
             "gaps": located(gaps(events, self._marks_us), sync_lines),
@@ -51,8 +52,7 @@ class Timeline:
 
     def cancel(self) -> None:
         """End the profiler."""
-        torch.cuda.synchronize()
-        self._profile.__exit__(None, None, None)
+        self._profiler.stop()
 
     def _mark(self) -> None:
         self._marks_us.append(time.time_ns() / 1e3)  # the profiler's clock
@@ -65,14 +65,14 @@ def started() -> Timeline:
     return timeline
 
 
-def can_profile() -> bool:
-    """Whether a GPU is in use, and no profiler of the script's own: there can be only one."""
-    return torch.cuda.is_initialized() and not _profiler_enabled()
+def can_begin() -> bool:
+    """Whether a GPU is in use."""
+    return bool(torch.cuda.is_initialized())
 
 
-def _events(recorded: profile) -> Iterator[Event]:
+def _events(seen: Any) -> Iterator[Event]:
     """What the profiler saw, in microseconds."""
-    results = recorded.kineto_results
+    results = seen.kineto_results
     for event in results.events() if results else ():
         start = event.start_ns() / 1e3
         host = event.device_type() == DeviceType.CPU

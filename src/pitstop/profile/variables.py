@@ -37,6 +37,7 @@ class Assigned:
 
     line: int
     operation: str = ""
+    operand: str = ""  # the variable that it is taken of
 
 
 def variables(frame: FrameType | None) -> Iterator[Variable]:
@@ -107,15 +108,22 @@ def _assignments(tree: ast.AST, name: str) -> Iterator[Assigned]:
             isinstance(each, ast.Name) and each.id == name for t in targets for each in ast.walk(t)
         ):
             divides = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div)
-            yield Assigned(node.lineno, "div" if divides else _risky(value))
+            risky = ("div", _name(value)) if divides else _risky(value)
+            yield Assigned(node.lineno, *risky)
 
 
-def _risky(value: ast.AST) -> str:
-    """The operation in an expression that can make finite numbers infinite, if there is one."""
+def _risky(value: ast.AST) -> tuple[str, str]:
+    """The operation in an expression that can make finite numbers infinite, and what it is of."""
     for node in ast.walk(value):
         match node:
             case ast.BinOp(op=ast.Div(), right=right) if not isinstance(right, ast.Constant):
-                return "div"
-            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in RISKY:
-                return name
-    return ""
+                return "div", _name(right)
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in RISKY:
+                return name, _name(node.args[0]) if node.args else _name(owner)
+            case ast.Call(func=ast.Name(id=name)) if name in RISKY:
+                return name, _name(node.args[0]) if node.args else ""
+    return "", ""
+
+
+def _name(value: ast.AST) -> str:
+    return value.id if isinstance(value, ast.Name) else ""

@@ -34,8 +34,9 @@ HOST_CALLS = (  # owner, name, how it is recorded, whether it waits for the devi
     (gc, "collect", "gc.collect", False),
     (torch.Tensor, "tolist", "torch.Tensor.tolist", True),
     (torch.Tensor, "__repr__", "torch.Tensor.__repr__", True),
+    (torch.Tensor, "numpy", "torch.Tensor.numpy", False),
 )
-READERS = ("numpy", "data_ptr", "__dlpack__")  # hand a tensor's memory to other software
+READERS = ("data_ptr", "__dlpack__")  # hand a tensor's memory to other software
 
 Seen = Callable[[Place, float, Any], None]
 
@@ -73,13 +74,19 @@ def _copy_waits(name: str, args: Any, kwargs: Any) -> bool:
     return not asynchronous
 
 
-def timed(original: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
-    """The same function, which tells of each call: line, seconds and arguments."""
+def timed(
+    original: Callable[..., Any], seen: Seen, counted: Callable[[], float]
+) -> Callable[..., Any]:
+    """The same function, which tells of each call: line, seconds and arguments.
+
+    ``counted`` are the seconds of all operations so far: those that it runs count by themselves.
+    """
 
     def around(*arguments: Any, **options: Any) -> Any:
-        begun = perf_counter()
+        begun = perf_counter() - counted()
         result = original(*arguments, **options)
-        seen(user_line(sys._getframe(1)), perf_counter() - begun, arguments)
+        seconds = perf_counter() - counted() - begun
+        seen(user_line(sys._getframe(1)), seconds, arguments)
         return result
 
     return around

@@ -39,6 +39,7 @@ class Watch(TorchDispatchMode):
         self._process = os.getpid()
         self._found: dict[Key, list[float]] = {}
         self._order: dict[Key, int] = {}
+        self._seconds = 0.0  # in all operations so far
         self._undos: list[Callable[[], None]] = []
         self.flow = Flow(optimizers, left)
 
@@ -126,6 +127,7 @@ class Watch(TorchDispatchMode):
         total = self._found.setdefault(key, [0, 0.0, 0, 0])
         total[0] += 1
         total[1] += seconds
+        self._seconds += seconds
         return total
 
     def _learning(self, original: Function) -> Function:
@@ -160,7 +162,7 @@ class Watch(TorchDispatchMode):
             self._order.setdefault(key, len(self._order))
             self._add(key, seconds)
 
-        return lambda original: timed(original, seen)
+        return lambda original: timed(original, seen, lambda: self._seconds)
 
 
 def _bytes(func: Any, arguments: Any, result: Any) -> int:

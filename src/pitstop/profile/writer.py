@@ -30,26 +30,12 @@ class Writer:
         self._seen = 0
         self._kept = 0
         self._stride = 1
-        self._gap = [0, 0]
+        self._gap = 0
         self._broken = False
 
-    def row(self, row: list[Any], took_us: int) -> None:
-        """Write one slice, or count it where the run has become too long to keep them all.
-
-        A row begins with its time, in microseconds.
-        """
-        window = self._seen // WINDOW_ROWS
-        self._seen += 1
-        if window % self._stride:
-            self._gap[0] += 1
-            self._gap[1] += took_us
-        else:
-            if self._gap[0]:
-                self._close_gap()
-            self._kept += 1
-            self._rows.append(row)
-        if self._seen % WINDOW_ROWS == 0 and self._kept >= FULL_ROWS * self._stride.bit_length():
-            self._stride *= 2
+    def row(self, row: list[Any]) -> None:
+        """Write one slice with the next flush. A row begins with its time, in microseconds."""
+        self._rows.append(row)
         if row[0] - self._flushed_us > FLUSH_US:
             self._flushed_us = row[0]
             self.flush()
@@ -57,7 +43,7 @@ class Writer:
     def line(self, value: Any) -> None:
         """Write one line with the next flush, after the slices that came before it."""
         self._close_rows()
-        self._lines.append(json.dumps(self._hide(value), separators=(",", ":")))
+        self._lines.append(_encoded(self._hide(value)))
 
     def line_now(self, value: Any) -> None:
         """Write one line that must survive whatever happens next."""
@@ -79,19 +65,45 @@ class Writer:
 
     def close(self) -> None:
         """Write what is left."""
+        self.flush()
         self._close_gap()
         self.flush()
 
     def _close_rows(self) -> None:
-        """Turn the slices at hand into one line: encoding them together costs a fraction."""
-        if self._rows:
-            rows, self._rows = self._rows, []
-            self._lines.append(json.dumps({"slices": rows}, separators=(",", ":")))
+        """Turn the slices at hand into lines: encoding them together costs a fraction."""
+        rows, self._rows = self._rows, []
+        kept: list[list[Any]] = []
+        for row in rows:
+            if self._is_kept():
+                if self._gap:
+                    self._lines += [_encoded({"slices": kept})] if kept else []
+                    self._close_gap()
+                    kept = []
+                kept.append(row)
+            else:
+                self._gap += 1
+        if kept:
+            self._lines.append(_encoded({"slices": kept}))
+
+    def _is_kept(self) -> bool:
+        """Whether the next slice is kept; of a very long run most are left out."""
+        window = self._seen // WINDOW_ROWS
+        self._seen += 1
+        kept = window % self._stride == 0
+        self._kept += kept
+        whole = self._seen % WINDOW_ROWS == 0
+        if whole and self._kept >= FULL_ROWS * self._stride.bit_length():
+            self._stride *= 2
+        return kept
 
     def _close_gap(self) -> None:
-        if self._gap[0]:
-            self.line({"gap": self._gap})
-            self._gap = [0, 0]
+        if self._gap:
+            self._lines.append(_encoded({"gap": self._gap}))
+            self._gap = 0
+
+
+def _encoded(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def hidden(value: Any) -> Any:

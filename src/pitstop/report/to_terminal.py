@@ -19,6 +19,7 @@ from pitstop.report.wording import (
     place,
     remarks,
     stake,
+    trial_note,
     trial_row,
 )
 
@@ -149,19 +150,21 @@ def _finding(finding: Finding) -> Text:
 
 
 def _trials(report: Report) -> Iterator[RenderableType]:
+    """A table of numbers, and below it a line for each trial that has more to say."""
     if not report.trials:
         return
     table = rich_table.Table(box=None, padding=(0, 2, 0, 0))
-    for title in TRIED:
-        words = title in {"change", "verdict", "note"}
-        table.add_column(
-            title, justify="left" if words else "right", no_wrap=title != "note", overflow="fold"
-        )
+    for title in TRIED[:-1]:
+        left = title in {"change", "verdict"}
+        table.add_column(title, justify="left" if left else "right", no_wrap=True)
     for trial in report.trials:
         style = STYLES.get(trial.verdict, "")
-        cells = trial_row(trial)
+        cells = trial_row(trial)[:-1]
         table.add_row(*(Text(cell, style if cell == trial.verdict else "") for cell in cells))
     yield table
+    for trial in report.trials:
+        if note := trial_note(trial):
+            yield Text(f"  {trial.change}: {note}", style="dim")
 
 
 def _comparisons(report: Report) -> Iterator[RenderableType]:

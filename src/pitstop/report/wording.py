@@ -8,7 +8,7 @@ from pitstop.core.units import binary_bytes, change, count, milliseconds, percen
 
 COMPARED = ("metric", "verdict", "A", "B", "change", "interval", "why")
 TRIED = ("change", "verdict", "before", "after", "gain", "promised", "note")
-WORTH_SAYING = 0.01  # of the peak memory: smaller differences come and go
+WORTH_SAYING = 0.1  # of the peak memory, which is sampled on a host: less comes and goes
 STATUSES: tuple[Status, ...] = ("ok", "warn", "FAIL", "n/a")
 
 

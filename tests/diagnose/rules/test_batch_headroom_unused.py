@@ -1,6 +1,6 @@
 import pytest
 
-from diagnose.builders import backward_passes, loader, recording, without_ledger
+from diagnose.builders import loader, recording, without_ledger
 from pitstop.core.evidence import Memory
 from pitstop.core.ledger import Row
 from pitstop.core.machine import Gpu, Machine
@@ -9,14 +9,13 @@ from pitstop.diagnose.rules.batch_headroom_unused import batch_headroom_unused
 GIB = 2**30
 
 
-def run(launch_ms=30.0, peak_gib=10, passes=1, **settings):
+def run(launch_ms=30.0, peak_gib=10, batches=10, **settings):
     return recording(
         Row("launch", launch_ms),
         device="cuda",
-        loaders=(loader(**settings),),
+        loaders=(loader(batches=batches, **settings),),
         memory=(Memory(1.0, gpu_peak_bytes=peak_gib * GIB),),
         machine=Machine(gpus=(Gpu(memory_bytes=40 * GIB),)),
-        operations=(backward_passes(passes),),
         step_kind="optimizer",
     )
 
@@ -29,7 +28,7 @@ def test_names_the_loader_and_what_a_double_batch_saves_at_most():
 
 
 def test_knows_accumulated_batches():
-    (finding,) = batch_headroom_unused(run(passes=12))
+    (finding,) = batch_headroom_unused(run(batches=120))
     assert ", and 12 batches are accumulated; " in finding.message
     assert finding.cure == "a larger batch, and fewer of them to a step"
 

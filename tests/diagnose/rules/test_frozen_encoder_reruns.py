@@ -34,6 +34,13 @@ def test_the_same_content_twice_is_certain():
     assert "gets the same input 2 times a step" in finding.message
 
 
+def test_the_same_content_in_two_steps_is_certain():
+    same = {"shapes": "float32[4,3,8,8]@cpu", "content": "ab12", "again": True}
+    (finding,) = frozen_encoder_reruns(run(encoder(**same), loaders=()))
+    assert finding.confidence == "measured"
+    assert "gets the same input again from step to step" in finding.message
+
+
 def test_a_quick_encoder_that_takes_much_memory_is_a_note():
     (finding,) = frozen_encoder_reruns(run(encoder(parameters=5000), micros=0.5))
     assert finding.severity == "note"

@@ -1,6 +1,7 @@
 import pytest
 
 from diagnose.builders import line, loader, recording, sampled, without_ledger
+from pitstop.core.evidence import Step
 from pitstop.core.ledger import Row
 from pitstop.core.machine import Machine
 from pitstop.diagnose.rules.gpu_starved_by_loader import gpu_starved_by_loader
@@ -20,6 +21,21 @@ def test_names_the_loader_and_takes_its_saving_from_the_ledger():
         "is there, which has 2 workers."
     )
     assert finding.cure == "num_workers=4, persistent_workers=True"
+
+
+def burst(*waits_ms):
+    return tuple(Step(50.0 + wait, dry_ms=wait) for wait in waits_ms)
+
+
+def test_sees_workers_that_deliver_in_bursts():
+    (finding,) = gpu_starved_by_loader(waits(0, steps=burst(*[0, 0, 0, 200] * 5)))
+    assert finding.saving == pytest.approx(0.5)
+
+
+def test_the_first_batches_of_epochs_are_another_matter():
+    steps = burst(*[0, 0, 0, 0, 0, 0, 0, 400] * 3)
+    made = recording(device="cuda", loaders=(loader(workers=2, starts=3),), steps=steps)
+    assert gpu_starved_by_loader(made) == []
 
 
 @pytest.mark.parametrize(("ms", "device"), [(4.9, "cuda"), (9.9, "cpu"), (0, "cpu")])

@@ -2,20 +2,19 @@ from dataclasses import replace
 
 import pytest
 
-from diagnose.builders import line, recording, sampled, without_ledger
+from diagnose.builders import line, recording, without_ledger
 from pitstop.core.ledger import Row
 from pitstop.diagnose.rules.kernel_far_above_floor import kernel_far_above_floor
 
 NORM = "native_group_norm"
 
 
-def run(above_ms, floor_ms, what=NORM, calls=10, device="cuda", samples=30):
+def run(above_ms, floor_ms, what=NORM, calls=10, device="cuda"):
     rows = (
         Row("above", above_ms, what, line(95), calls),
         Row("floor", floor_ms, what, line(95), calls),
     )
-    seen = sampled(line(95), samples), sampled(line(96), 100 - samples)
-    return recording(*rows, device=device, sampled=seen)
+    return recording(*rows, device=device)
 
 
 def test_group_norm_comes_out_with_its_distance_and_its_part():
@@ -35,15 +34,8 @@ def test_lines_are_told_apart():
     assert len(kernel_far_above_floor(recording(*rows, device="cuda"))) == 1
 
 
-def test_on_a_cpu_only_what_is_very_far_and_very_large():
-    assert kernel_far_above_floor(run(30.0, 2.0, device="cpu", calls=5)) == []
-    assert kernel_far_above_floor(run(15.0, 0.1, device="cpu", calls=1)) == []
-    assert kernel_far_above_floor(run(30.0, 1.0, device="cpu", calls=10)) == []
-    assert (
-        kernel_far_above_floor(run(30.0, 1.0, device="cpu", calls=5, samples=10)) == []
-    )  # a pause
-    (finding,) = kernel_far_above_floor(run(30.0, 1.0, "sort", device="cpu", calls=5))
-    assert finding.changes == ("compile",)
+def test_quiet_on_a_cpu_however_far_it_is():
+    assert kernel_far_above_floor(run(60.0, 1.0, device="cpu", calls=2)) == []
 
 
 @pytest.mark.parametrize(

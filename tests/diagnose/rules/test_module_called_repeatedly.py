@@ -73,7 +73,7 @@ def test_quiet_on_the_batches_of_an_accumulated_step():
 
 
 def test_quiet_where_the_calls_after_the_first_cost_little():
-    assert module_called_repeatedly(run(*THREE, each_us=0.7, rest_us=97.9)) == []
+    assert module_called_repeatedly(run(*THREE, each_us=0.4, rest_us=98.8)) == []
     assert module_called_repeatedly(run(*THREE, each_us=0.8, rest_us=97.6)) != []
 
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from diagnose.builders import line, recording, steps
-from pitstop.core.evidence import NonFinite
+from pitstop.core.evidence import NonFinite, Optimizer
 from pitstop.diagnose.rules.non_finite import non_finite
 
 LOG = NonFinite(31, "forward", line(17), "head", "log", "of 3 numbers that are zero or less")
@@ -38,6 +38,36 @@ def test_names_the_step_the_operation_and_its_line():
 def test_tells_input_backward_and_weights_apart(phase, words):
     (finding,) = non_finite(run(NonFinite(5, phase, operation="sqrt")))
     assert finding.message == f"Step 5: {words}."
+
+
+@pytest.mark.parametrize(
+    ("phase", "detail", "words"),
+    [
+        ("forward", "3 of 4 numbers of `x` are not finite", "`log` gives the first result that is "
+         "not finite: 3 of 4 numbers of `x` are not finite"),
+        ("forward", "by a number that is zero", "`log` by a number that is zero gives the first "
+         "result that is not finite"),
+        ("input", "2 of 9 numbers of `clip` are not finite", "the batch that comes in already is "
+         "not finite: 2 of 9 numbers of `clip` are not finite"),
+        ("weights", "the loss had grown from 1 to 1e+09", "weights are not finite after the step "
+         "before: the loss had grown from 1 to 1e+09"),
+    ],
+)  # fmt: skip
+def test_the_sentence_is_whole_whatever_the_detail(phase, detail, words):
+    (finding,) = non_finite(run(NonFinite(5, phase, operation="log", detail=detail)))
+    assert finding.message == f"Step 5: {words}."
+
+
+def test_a_step_that_was_known_too_late_is_the_first_whose_loss_is_bad():
+    (finding,) = non_finite(run(NonFinite(0, "forward", line(17), operation="log"), bad_from=12))
+    assert finding.message.startswith("Step 12: `log` gives")
+
+
+def test_weights_are_the_optimizers_work():
+    taken = Optimizer("SGD", made=line(8))
+    made = recording(steps=steps(9), non_finite=NonFinite(5, "weights"), optimizers=(taken,))
+    (finding,) = non_finite(made)
+    assert finding.span.line == 8
 
 
 def test_without_an_origin_the_first_bad_step_is_told():

@@ -1,15 +1,15 @@
 import pytest
 
-from diagnose.builders import call, recording
+from diagnose.builders import call, line, recording
 from pitstop.core.evidence import Parameters
 from pitstop.diagnose.rules.parameter_outside_optimizer import parameter_outside_optimizer
 
-LEARNED = ("position", 1), ("orientation", 1)
+LEARNED = ("PoseLoss.position", 1), ("PoseLoss.orientation", 1)
 CALLS = call("PoseNetwork", 30, parameters=900), call("PoseLoss", 49, parameters=2)
 
 
-def run(used=(), outside=(), kind="optimizer"):
-    found = Parameters(902, gradient_unused=used, outside_optimizer=outside)
+def run(used=(), outside=(), kind="optimizer", made=()):
+    found = Parameters(902, gradient_unused=used, outside_optimizer=outside, made=made)
     return recording(calls=CALLS, parameters=found, step_kind=kind)
 
 
@@ -17,9 +17,28 @@ def test_names_the_parameters_and_their_module():
     (finding,) = parameter_outside_optimizer(run(LEARNED, LEARNED))
     assert (finding.code, finding.severity, finding.span.line) == ("PIT706", "warning", 49)
     assert finding.message == (
-        "`position`, `orientation` of `PoseLoss` (2 numbers) get a gradient, but no optimizer "
+        "`PoseLoss.position`, `PoseLoss.orientation` (2 numbers) get a gradient, but no optimizer "
         "holds them: they never learn."
     )
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ((("PoseLoss", line(12)),), 12),
+        ((("PoseNetwork", line(13)),), 49),  # another module's line is no use
+    ],
+)
+def test_the_line_that_builds_the_module_is_named_where_it_is_known(made, expected):
+    (finding,) = parameter_outside_optimizer(run(LEARNED, LEARNED, made=made))
+    assert finding.span.line == expected
+
+
+def test_several_modules_share_the_line_of_the_one_they_are_in():
+    two = ("loss.a.weight", 1), ("loss.b.weight", 1)
+    made = (("loss", line(12)), ("loss.a", line(70)))
+    (finding,) = parameter_outside_optimizer(run(two, two, made=made))
+    assert finding.span.line == 12
 
 
 def test_many_are_counted():

@@ -54,6 +54,11 @@ def test_quiet_where_there_is_no_loop_or_it_only_reads(operations):
     assert python_loop_over_tensor(recording(*ROWS, operations=operations)) == []
 
 
+def test_rows_that_many_module_calls_take_one_by_one_are_no_loop():
+    selects = [operation("select", line(12), "float32[64,3,8]@cpu", 2, call=n) for n in range(40)]
+    assert python_loop_over_tensor(recording(*ROWS, operations=(*selects, WORKS))) == []
+
+
 def test_quiet_where_each_round_needs_the_one_before():
     cell = ModuleCall("cell", "GRUCell", line(13), -1, "float32[3,8]@cpu", chained=True)
     run = recording(*ROWS, operations=(UNBINDS, WORKS), calls=(cell,))

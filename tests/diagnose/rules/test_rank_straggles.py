@@ -33,6 +33,11 @@ def test_names_the_slow_rank_and_its_line_not_the_waiting_one():
     )
 
 
+def test_a_rank_that_others_on_the_machine_slow_down_now_and_then_is_not_slow():
+    noisy = (*steps(4, collective_ms=60.0), *steps(6, collective_ms=20.0))
+    assert rank_straggles(run(rank(0), Evidence(rank=1, steps=noisy))) == []
+
+
 def test_tells_slow_input_from_slow_computing():
     reads = sampled(READ, 50, waiting=True)
     slow = rank(1, wait=45.0, collective=20.0, sampled=(reads, sampled(MODEL, 50)))

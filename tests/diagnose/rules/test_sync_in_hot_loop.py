@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from diagnose.builders import line, operation, recording, without_ledger
@@ -88,6 +90,19 @@ def test_so_does_the_loop_that_takes_all_rows_at_once():
 def test_a_few_reads_on_the_cpu_are_no_matter(calls, ms):
     run = on_cpu(Row("python", ms, "", line(31)), operations=(reads(31, calls),))
     assert sync_in_hot_loop(run) == []
+
+
+def test_an_optimizer_reads_the_counters_that_it_keeps():
+    own = operation(READ, line(31), calls=512, phase="optimizer")
+    assert sync_in_hot_loop(recording(Row("above", 40, "x", line(31)), operations=(own,))) == []
+
+
+@pytest.mark.parametrize(("name", "words"), [("numpy", "`.numpy()`"), ("tolist", "`.tolist()`")])
+def test_numbers_may_leave_by_other_ways(name, words):
+    read = replace(operation("x", line(31), calls=512), name=f"torch.Tensor.{name}")
+    made = recording(Row("above", 40, "x", line(31)), operations=(read,))
+    (finding,) = sync_in_hot_loop(made)
+    assert finding.message.startswith(f"{words} reads 512 numbers a step")
 
 
 def test_quiet_without_evidence():

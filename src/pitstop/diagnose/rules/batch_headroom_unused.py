@@ -6,7 +6,6 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Cause
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes, percent
-from pitstop.diagnose.calls import backward_passes
 from pitstop.diagnose.loading import feeding_loader
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
@@ -39,7 +38,7 @@ def batch_headroom_unused(recording: Recording) -> Iterator[Finding]:
     share = ledger.share(ledger.total(*FIXED)) / 2
     if not peak or peak > HALF_EMPTY * room or share < WORTH_MENTIONING:
         return
-    rounds = backward_passes(evidence)
+    rounds = round(loader.batches / max(1, len(evidence.steps)))
     accumulated = f", and {rounds} batches are accumulated" if rounds > 1 else ""
     yield Finding(
         f"A batch takes {binary_bytes(peak)} of {binary_bytes(room)}{accumulated}; twice the "

@@ -14,7 +14,7 @@ from pitstop.diagnose.parameters import never_called
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
-WORTH_MENTIONING = 0.005  # of the step; the proof is certain, so even little is worth a note
+WORTH_MENTIONING = 0.002  # of the step; the proof is certain, so even little is worth a note
 A_NOTE = 0.01  # of the step; below this nobody will measure the gain
 NAMED = 3  # modules named at one line; the line says the rest
 MANY_PARAMETERS = 0.01  # of all numbers in parameters; fewer cost neither memory nor time
@@ -77,6 +77,7 @@ def _never_called(recording: Recording) -> Iterator[Finding]:
             yield Finding(
                 f"`{dead.name}` is handed to the optimizer, but never called: {dead.numbers:,} "
                 f"numbers ({percent(dead.numbers / whole)} of all) without a gradient.",
+                span=span(dead.made),
                 item=dead.name,
                 cure="call it, or take it out of the model",
                 confidence="suspected",  # it may be called in other steps

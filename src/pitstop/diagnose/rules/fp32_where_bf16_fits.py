@@ -10,13 +10,11 @@ from pitstop.diagnose.precision import CONVOLUTIONS, MATRICES, in_float32, slow_
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.05  # of the step: another precision must be tried and its numbers watched
-FASTER_ON_A_CPU = 2.0  # bf16 over fp32 as measured; only a CPU with units for it gets there
-WORTH_ON_A_CPU = 0.10  # of the step there, where conversions cost more than on a GPU
 
 
 @rule("PIT302")
 def fp32_where_bf16_fits(recording: Recording) -> Iterator[Finding]:
-    """The model computes in float32 on a device that is faster in bfloat16.
+    """The model computes in float32 on a GPU that is faster in bfloat16.
 
     Autocast keeps the weights and the sensitive operations in float32 and needs no gradient
     scaler. It moves half the bytes as well. The saving is what the measured rates allow at
@@ -30,32 +28,21 @@ def fp32_where_bf16_fits(recording: Recording) -> Iterator[Finding]:
             loss = criterion(model(clip), target)
     """
     ledger, settings = recording.ledger, recording.evidence.settings
-    if ledger is None or settings is None or settings.autocast:
-        return
+    if ledger is None or ledger.device != "cuda" or settings is None or settings.autocast:
+        return  # few CPUs have units for it, and what is small enough for one gains nothing
     rows = slow_rows(recording)
     if not rows or not in_float32(recording.evidence, MATRICES | CONVOLUTIONS):
         return
-    on_cpu = ledger.device == "cpu"
     ms = sum(row.ms for row in rows)
-    if ledger.share(ms) < (WORTH_ON_A_CPU if on_cpu else WORTH_MENTIONING):
-        return
-    if on_cpu and not _has_units(recording):
+    if ledger.share(ms) < WORTH_MENTIONING:
         return
     yield Finding(
         f"The model computes in float32; in bfloat16 its products would take up to "
         f"{of_step(ms, ledger)} less.",
         span=span(rows[0].where),
-        cure=f'with torch.autocast("{ledger.device}", torch.bfloat16): around the forward pass',
-        severity="note" if on_cpu else "warning",
+        cure='with torch.autocast("cuda", torch.bfloat16): around the forward pass',
         confidence="measured",
         metrics=(Metric("above bfloat16", ms, "ms"),),
         saving=ledger.share(ms),
         changes=("bf16",),
     )
-
-
-def _has_units(recording: Recording) -> bool:
-    limits = recording.limits
-    if limits is None or not limits.fp32_flops or not limits.bf16_flops:
-        return False
-    return limits.bf16_flops >= FASTER_ON_A_CPU * limits.fp32_flops

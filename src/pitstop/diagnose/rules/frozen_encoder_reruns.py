@@ -55,7 +55,8 @@ def frozen_encoder_reruns(recording: Recording) -> Iterator[Finding]:
         if max(share, held) < WORTH_MENTIONING or not (same or samples):
             continue
         tokens = f"reads tokens of a dataset of {count(samples, 'sample')}"
-        why = f"gets the same input {same} times a step" if same else tokens
+        often = f"{same} times a step" if same > 1 else "again from step to step"
+        why = f"gets the same input {often}" if same else tokens
         yield Finding(
             f"`{calls[0].path}` is frozen and {why}, and takes {of_step(ms, ledger)}.",
             span=span(line),
@@ -71,9 +72,10 @@ def frozen_encoder_reruns(recording: Recording) -> Iterator[Finding]:
 
 
 def _known(calls: list[ModuleCall]) -> int:
-    """How often one content came in; nothing where each came once."""
+    """How often one content came in; one where it came in an earlier step too, else 0."""
     most = Counter(call.content for call in calls if call.content).most_common(1)
-    return most[0][1] if most and most[0][1] > 1 else 0
+    times = most[0][1] if most else 0
+    return times if times > 1 or any(call.again for call in calls) else 0
 
 
 def _samples_of_tokens(evidence: Evidence, calls: list[ModuleCall]) -> int:

@@ -6,12 +6,20 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
-from pitstop.diagnose.calls import CallTree, call_tree, labels, lines_of, pattern, repeats, stretch
+from pitstop.diagnose.calls import (
+    CallTree,
+    call_tree,
+    calling_lines,
+    labels,
+    pattern,
+    repeats,
+    stretch,
+)
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.tiles import tilings
 
-WORTH_MENTIONING = 0.015  # of the step in the calls after the first; less is not worth an edit
+WORTH_MENTIONING = 0.01  # of the step in the calls after the first; less is not worth an edit
 
 Group = tuple[int, ...]
 
@@ -40,7 +48,7 @@ def module_called_repeatedly(recording: Recording) -> Iterator[Finding]:
     for group in repeats(evidence, tree):
         if not tiled.isdisjoint(group):
             continue  # tiles have a rule of their own
-        families[tree.calls[group[0]].kind, lines_of(tree, group)].append(group)
+        families[tree.calls[group[0]].kind, calling_lines(tree, group)].append(group)
     spent = {key: _after_first(tree, groups) for key, groups in families.items()}
     for key, groups in families.items():
         ms = tree.ms(spent[key], ledger)
@@ -59,7 +67,7 @@ def _finding(
     name = pattern(tree.calls[group[0]].path for group in groups)
     calls, at_once = sum(map(len, groups)), max(map(len, groups))
     times = f"{calls} times a step" + (f", {at_once} at a time," if len(groups) > 1 else "")
-    lines = lines_of(tree, groups[0])
+    lines = calling_lines(tree, groups[0])
     by_batch = any("BatchNorm" in call.kind and call.training for call in tree.below(groups[0][0]))
     same = "takes its statistics over all of them" if by_batch else "gives the same numbers"
     return Finding(

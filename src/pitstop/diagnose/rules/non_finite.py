@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pitstop.core.evidence import Evidence, NonFinite
+from pitstop.core.evidence import Evidence, Line, NonFinite
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.diagnose.place import span
@@ -14,6 +14,7 @@ CURES = {
     "backward": "keep the operation away from where its slope is infinite, such as sqrt of zero",
     "weights": "lower the learning rate or clip the gradient norm before the step",
 }
+OF_THE_OPERATION = ("of ", "by ", "over ", "with ", "whose ")  # how such a detail begins
 
 
 @rule("PIT701")
@@ -34,13 +35,13 @@ def non_finite(recording: Recording) -> Iterator[Finding]:
     found, first = evidence.non_finite, _first_bad_step(evidence)
     if found is not None and not (_scaler_at_work(evidence, found) and not first):
         yield Finding(
-            _story(found),
-            span=span(found.where),
+            _story(found, found.step or first),
+            span=span(_place(evidence, found)),
             item=found.module,
             cure=CURES.get(found.phase, ""),
             severity="error",
             confidence="measured",
-            metrics=(Metric("first bad step", found.step, "step"),),
+            metrics=(Metric("first bad step", found.step or first, "step"),),
         )
     elif found is None and first:
         yield Finding(
@@ -62,14 +63,25 @@ def _scaler_at_work(evidence: Evidence, found: NonFinite) -> bool:
     return found.phase == "backward" and any(step.scale for step in evidence.steps)
 
 
-def _story(found: NonFinite) -> str:
+def _place(evidence: Evidence, found: NonFinite) -> Line:
+    """The line to look at; weights are made by their optimizer."""
+    made = (each.made for each in evidence.optimizers if each.made.path)
+    return next(made, found.where) if found.phase == "weights" else found.where
+
+
+def _story(found: NonFinite, step: int) -> str:
+    """What happened; a detail that belongs to the operation stands beside it, others at the end."""
     who = f"`{found.operation}`" if found.operation else "an operation"
-    detail = f" {found.detail}" if found.detail else ""
+    beside = found.detail.startswith(OF_THE_OPERATION)
+    clause = found.detail.startswith("whose ")
+    who += (f", {found.detail}," if clause else f" {found.detail}") if beside else ""
+    end = f": {found.detail}" if found.detail and not beside else ""
     module = f" in `{found.module}`" if found.module else ""
     what = {
-        "input": f"the batch that comes in{module} already is not finite{detail}",
-        "forward": f"{who}{detail}{module} gives the first result that is not finite",
-        "backward": f"the gradient of {who}{detail}{module} is the first that is not finite",
-        "weights": f"weights{module} are not finite after the step before{detail}",
+        "input": f"the batch that comes in{module} already is not finite",
+        "forward": f"{who}{module} gives the first result that is not finite",
+        "backward": f"the gradient of {who}{module} is the first that is not finite",
+        "weights": f"weights{module} are not finite after the step before",
     }
-    return f"Step {found.step}: {what.get(found.phase, 'a number is not finite' + module)}."
+    when = f"Step {step}: " if step else ""
+    return f"{when}{what.get(found.phase, 'a number is not finite' + module)}{end}."

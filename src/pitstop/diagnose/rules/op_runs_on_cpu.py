@@ -9,6 +9,7 @@ from pitstop.diagnose.cost import idle_behind, of_step
 from pitstop.diagnose.operations import by_line, short, tensors
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.row_loops import READ, VIEWS
 from pitstop.diagnose.transfers import COPIES
 
 WORTH_MENTIONING = 0.02  # of the step; optimizers keep a few counters on the CPU, and may
@@ -19,7 +20,7 @@ def op_runs_on_cpu(recording: Recording) -> Iterator[Finding]:
     """An operation runs on the CPU in a run whose model is on the GPU.
 
     The GPU waits for it, and its result must be copied. Reading a batch is not meant, nor are
-    the copies themselves.
+    the copies themselves, nor the reading of a number that is there already.
 
     Bad:
         weight = torch.zeros(result.shape)
@@ -52,4 +53,4 @@ def op_runs_on_cpu(recording: Recording) -> Iterator[Finding]:
 def _runs_on_cpu(operation: Operation) -> bool:
     given = tensors(operation)
     on_cpu = bool(given) and all(each.device == "cpu" for each in given)
-    return on_cpu and short(operation) not in COPIES
+    return on_cpu and short(operation) not in {*COPIES, *VIEWS, READ}

@@ -19,7 +19,8 @@ def overlap_recomputed(recording: Recording) -> Iterator[Finding]:
     """Overlapping tiles compute parts of the picture twice or more.
 
     Tiles of 512 with an overlap of 64 cover a 720p picture 1.2 times, and small tiles far more.
-    Larger tiles, as memory allows, and no more overlap than the seams need make up for it.
+    Larger tiles, as memory allows, and no more overlap than the seams need make up for it. For a
+    VAE, `pitstop.parts.TiledVae` plans them.
 
     Bad:
         plan = Tiling(size=128, overlap=64)

@@ -1,7 +1,9 @@
 """PIT706 parameter-outside-optimizer."""
 
 from collections.abc import Iterator
+from os.path import commonprefix
 
+from pitstop.core.evidence import NOWHERE, Line, Parameters
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import count
@@ -38,13 +40,15 @@ def parameter_outside_optimizer(recording: Recording) -> Iterator[Finding]:
         return
     tree = call_tree(evidence)
     roots = roots_of(tree, forgotten)
-    where = tree.calls[roots[0]].where if roots else None
-    names = ", ".join(f"`{tree.calls[root].path}`" for root in roots)
+    where = _made(found, forgotten)
+    if not where.path and roots:
+        where = tree.calls[roots[0]].where
+    owners = ", ".join(f"`{tree.calls[root].path}`" for root in roots)
     numbers = sum(size for _, size in forgotten)
     yield Finding(
-        f"{_named(forgotten)}{f' of {names}' if names else ''} ({count(numbers, 'number')}) "
-        "get a gradient, but no optimizer holds them: they never learn.",
-        span=span(where) if where else None,
+        f"{_named(forgotten, owners)} ({count(numbers, 'number')}) get a gradient, but no optimizer "
+        "holds them: they never learn.",
+        span=span(where),
         item=forgotten[0][0],
         cure="give them to an optimizer, or freeze them with `requires_grad_(False)`",
         confidence="certain",
@@ -52,7 +56,18 @@ def parameter_outside_optimizer(recording: Recording) -> Iterator[Finding]:
     )
 
 
-def _named(parameters: Named) -> str:
+def _made(found: Parameters, forgotten: Named) -> Line:
+    """Where the module was built that all of them are in, or the first of those they are in."""
+    made = dict(found.made)
+    owners = [name.rpartition(".")[0] for name, _ in forgotten]
+    shared = commonprefix([owner.split(".") for owner in owners])
+    for path in (".".join(shared), *owners):
+        if path in made:
+            return made[path]
+    return NOWHERE
+
+
+def _named(parameters: Named, owners: str) -> str:
     if len(parameters) > NAMED:
-        return count(len(parameters), "parameter")
+        return count(len(parameters), "parameter") + (f" of {owners}" if owners else "")
     return ", ".join(f"`{name}`" for name, _ in parameters)

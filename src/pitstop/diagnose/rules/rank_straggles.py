@@ -12,6 +12,7 @@ from pitstop.diagnose.ranks import input_ms, line_behind, own_ms, waiting_ms
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.10  # of the step; ranks differ by less in any run
+AT = (0.25, 0.5)  # of the steps by length: noise makes some steps of a rank slow, not the quick ones
 WAITED_FOR = 0.5  # of the excess must show as waiting in the others, or nobody is held up
 
 
@@ -38,7 +39,7 @@ def rank_straggles(recording: Recording) -> Iterator[Finding]:
         others = [each for each in ranks if each is not slow]
         if not others:
             return
-        excess_ms = own_ms(slow) - median(map(own_ms, others))
+        excess_ms = min(own_ms(slow, at) - median(own_ms(each, at) for each in others) for at in AT)
         waited_ms = median(map(waiting_ms, others)) - waiting_ms(slow)
         step_ms = slow.median_ms()
         if excess_ms < WORTH_MENTIONING * step_ms or waited_ms < WAITED_FOR * excess_ms:

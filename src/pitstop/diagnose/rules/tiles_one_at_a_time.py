@@ -20,7 +20,8 @@ def tiles_one_at_a_time(recording: Recording) -> Iterator[Finding]:
 
     A small tile does not fill a GPU: tiles of one size go through together, as a batch. How
     many fit is a matter of memory, and a large tile may fill the GPU alone: what batching can
-    save at most is the time above the hardware's floor.
+    save at most is the time above the hardware's floor. For a VAE, `pitstop.parts.TiledVae` plans
+    the fewest tiles that fit and batches them where that wins.
 
     Bad:
         for top in range(0, height, 64):

@@ -1,0 +1,80 @@
+"""Profiler: torch's own, for a step or two, never in the way of one that the script starts.
+
+A range that is open when a profiler ends writes its end into memory of that profiler, which is
+freed by then, as soon as another one runs. ``optimizer.step`` is such a range, and a step ends
+inside it: so ``Scope`` leaves a step between two profilers, or the process dies of it much later.
+"""
+
+import gc
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import torch
+from torch._C._autograd import _profiler_enabled
+from torch.autograd import profiler as autograd_profiler
+
+from pitstop.profile.patch import Undo, patch
+
+LOG_LEVEL = "KINETO_LOG_LEVEL"
+SILENT = "99"  # above every level: kineto writes each start and stop to the script's stderr
+
+
+class Profiler:
+    """Used once. What it saw is lost where the script starts a profiler meanwhile."""
+
+    def __init__(self, **what: Any) -> None:
+        # What torch.profiler is built on: it has no schedule, warns of none, and is freed at once.
+        self._profile: Any = autograd_profiler.profile(use_kineto=True, **what)
+        self._undo: Undo | None = None
+
+    def start(self) -> None:
+        """Begin, when the device is idle: what it does from now on is the step's own."""
+        if may_profile():
+            _synchronise()
+            with _silent():
+                self._profile.__enter__()
+            self._undo = patch((autograd_profiler,), "_prepare_profiler", self._giving_way)
+
+    def stop(self) -> Any:
+        """End, when the device is idle; what torch's profiler saw, or ``None``."""
+        if self._undo is None:
+            return None
+        self._undo()
+        self._undo = None
+        _synchronise()
+        self._profile.__exit__(None, None, None)
+        seen, self._profile = self._profile, None
+        return seen
+
+    def _giving_way(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def prepare(*arguments: Any, **options: Any) -> Any:
+            self.stop()
+            return original(*arguments, **options)
+
+        return prepare
+
+
+def may_profile() -> bool:
+    """Whether the script has no profiler of its own, running or not: there can be only one."""
+    if _profiler_enabled():
+        return False
+    return not any(issubclass(type(each), torch.profiler.profile) for each in gc.get_objects())
+
+
+def _synchronise() -> None:
+    if torch.cuda.is_initialized():
+        with suppress(RuntimeError):  # a device that has failed; the script will hear of it
+            torch.cuda.synchronize()
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    before = os.environ.get(LOG_LEVEL)
+    os.environ.setdefault(LOG_LEVEL, SILENT)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[LOG_LEVEL]

@@ -1,0 +1,91 @@
+"""Autocast: computing in half precision as one would write it, from outside.
+
+People write ``with torch.autocast(...)`` around the forward pass *and* the loss, not around each
+model. So autocast begins when a model is called to train, and ends when the backward pass begins
+or a new batch is fetched. Where nothing is learned it is around the call alone, and the result is
+given back in float32, since scripts go on with it (NumPy, for one, knows no bfloat16).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from pitstop.tune.models import device_of
+
+if TYPE_CHECKING:
+    from pitstop.tune.script import Script
+
+OWN = "the script has its own autocast"
+HALF = {torch.float16, torch.bfloat16}
+
+
+class Autocast:
+    """Opens and closes autocast along the steps of a script."""
+
+    def __init__(self, script: "Script", precision: torch.dtype) -> None:
+        self._script = script
+        self._precision = precision
+        self._open: Any = None  # the context, while a forward pass is under way
+        script.needs("model was called")
+        script.on_model(self._look_at)
+        script.around_model(self._around)
+        script.patch(torch.autograd, "backward", self._then)
+        script.patch(_BaseDataLoaderIter, "__next__", self._then)
+        script.patch(torch.autocast, "__enter__", self._entered)
+        script.switch(lambda: None, self.close)
+
+    def close(self) -> None:
+        """The forward pass is over."""
+        if self._open:
+            context, self._open = self._open, None
+            context.__exit__(None, None, None)
+
+    def _look_at(self, module: nn.Module) -> None:
+        if {each.dtype for each in module.parameters()} <= HALF:
+            self._script.decline("the model is in half precision already")
+
+    def _around(
+        self, call: Callable[..., Any], module: nn.Module, *given: Any, **named: Any
+    ) -> Any:
+        device = device_of(module)
+        if self._open:
+            return call(*given, **named)
+        if torch.is_autocast_enabled(device):
+            self._script.decline(OWN)
+            return call(*given, **named)
+        self._script.applied()
+        context: Any = _Ours(device, dtype=self._precision)
+        if module.training and torch.is_grad_enabled():
+            context.__enter__()
+            self._open = context
+            return call(*given, **named)
+        with context:
+            result = call(*given, **named)
+        return _in_float32(result, self._precision)
+
+    def _then(self, original: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        self.close()
+        return original(*given, **named)
+
+    def _entered(self, original: Callable[..., Any], context: Any) -> Any:
+        if context._enabled and not isinstance(context, _Ours):
+            self._script.decline(OWN)
+        return original(context)
+
+
+class _Ours(torch.autocast):
+    """Autocast that is not the script's own."""
+
+
+def _in_float32(value: Any, precision: torch.dtype) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.float() if value.dtype is precision else value
+    if type(value) in {list, tuple}:
+        return type(value)(_in_float32(each, precision) for each in value)
+    if isinstance(value, dict):  # also those that have attributes, as models of transformers return
+        for key, each in value.items():
+            value[key] = _in_float32(each, precision)
+    return value

@@ -1,0 +1,113 @@
+"""Budget: what runs cost, how long they should be, and what a search will take at most."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pitstop.compare.pairs import FEWEST, LOOKS
+from pitstop.tune.candidates import Candidate
+from pitstop.tune.plan import Toggle
+
+RUN_SECONDS = 6.0  # of steps in a timed run: as long as most scripts take to start
+STEPS = (6, 60)  # timed in a run at least and at most: loaders deliver in bursts of some steps
+BLOCK_SECONDS = 0.4  # of timed steps in a block: scheduling hiccups of some ms are 1 % of it
+BLOCK_STEPS = (2, 20)
+NULL_RUNS = 2  # the untouched script once more, and once with its weights moved by a hair
+MARGIN = 1.25  # machines slow down as they warm up, and neighbours come
+WARMUP = 3  # steps of a run that are not timed
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What one run takes, from what the first one took."""
+
+    start_s: float  # until the first step
+    step_s: float
+    steps: int  # of a run, warm-up included
+    toggle: Toggle
+
+    @property
+    def run_s(self) -> float:
+        """One fresh process."""
+        return self.start_s + self.steps * self.step_s
+
+    @property
+    def null_s(self) -> float:
+        """The untouched runs that come before all candidates."""
+        return (1 + NULL_RUNS) * self.run_s
+
+    @property
+    def proof_s(self) -> float:
+        """The last pairs, untouched against all kept, with a margin: it must not fall short."""
+        return MARGIN * self.pairs_s(FEWEST)
+
+    def pairs_s(self, number: int) -> float:
+        """So many pairs of fresh processes."""
+        return 2 * number * self.run_s
+
+    def blocks_s(self, number: int) -> float:
+        """So many pairs of blocks in one process."""
+        return self.start_s + toggled_steps(self.toggle, number) * self.step_s
+
+    def timing_s(self, candidate: Candidate) -> float:
+        """The first look at a candidate's time."""
+        return self.blocks_s(FEWEST) if candidate.change.toggles else self.pairs_s(FEWEST)
+
+    def candidate_s(self, candidate: Candidate) -> float:
+        """Its numbers for each set of options, and its time up to the first look."""
+        return len(candidate.options) * self.run_s + self.timing_s(candidate)
+
+    def affordable(self, left_s: float, toggles: bool) -> int:
+        """How many pairs fit into what is left, at most as many as the last look wants."""
+        if not toggles:
+            return min(LOOKS[-1], int(left_s / self.pairs_s(1)))
+        fitting = [look for look in LOOKS if self.blocks_s(look) <= left_s]
+        return max(fitting, default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a search will take: at least if nothing holds, at most if all is timed and proved."""
+
+    fewest_runs: int
+    most_runs: int
+    least_s: float
+    most_s: float
+
+
+def toggled_steps(toggle: Toggle, number: int) -> int:
+    """Steps of a run with so many pairs of blocks."""
+    return toggle.warmup + 2 * number * (toggle.steps + 1)
+
+
+def choose(start_s: float, step_s: float, steps: int | None = None) -> Costs:
+    """Runs of a sensible length for a script with such steps, unless the user names one."""
+    timed = _within(RUN_SECONDS / step_s, *STEPS)
+    block = _within(BLOCK_SECONDS / step_s, *BLOCK_STEPS)
+    return Costs(start_s, step_s, steps or WARMUP + timed, Toggle(steps=block))
+
+
+def estimate(costs: Costs, candidates: Sequence[Candidate]) -> Estimate:
+    """What to expect; close answers take more pairs than the first look, kept changes more runs."""
+    tries = sum(len(each.options) for each in candidates)
+    timed = sum(1 if each.change.toggles else 2 * FEWEST for each in candidates)
+    least = costs.null_s + tries * costs.run_s
+    most = least + sum(map(costs.timing_s, candidates)) + costs.proof_s
+    fewest = 1 + NULL_RUNS + tries
+    return Estimate(fewest, fewest + timed + 2 * FEWEST, least, most)
+
+
+def within(costs: Costs, candidates: Sequence[Candidate], budget_s: float) -> list[Candidate]:
+    """The first candidates that the budget has room for, with the null and the proof."""
+    left = budget_s - costs.null_s - costs.proof_s
+    chosen = []
+    for each in candidates:
+        left -= costs.candidate_s(each)
+        if left < 0:
+            break
+        chosen.append(each)
+    return chosen
+
+
+def _within(number: float, low: int, high: int) -> int:
+    return min(high, max(low, math.ceil(number)))

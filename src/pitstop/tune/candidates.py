@@ -1,0 +1,170 @@
+"""Candidates: which changes are worth a trial on this script, and in which order."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pitstop.core.errors import PitstopError
+from pitstop.core.evidence import Evidence
+from pitstop.core.finding import Finding
+from pitstop.tune.change import Change, Goal
+from pitstop.tune.plan import Options, Wanted
+
+# What no finding asks for comes in this order: exact and cheap ones first; compile last, since it
+# takes longest and has the most to say about what is already there.
+ORDER = (
+    "no-empty-cache",
+    "tf32",
+    "cudnn-benchmark",
+    "loader",
+    "non-blocking",
+    "fused-optimizer",
+    "inference-mode",
+    "checkpointing-off",
+    "checkpointing-on",
+    "bf16",
+    "fp16",
+    "channels-last",
+    "fused-group-norm",
+    "threads",
+    "allocator",
+    "batch-size",
+    "compile",
+)
+GPU_ONLY = frozenset(
+    {
+        "allocator",
+        "cudnn-benchmark",
+        "fp16",
+        "fused-group-norm",
+        "no-empty-cache",
+        "non-blocking",
+        "tf32",
+    }
+)
+CPU_ONLY = frozenset({"threads"})
+TRAINING_ONLY = frozenset({"checkpointing-off", "checkpointing-on", "fused-optimizer"})
+INFERENCE_ONLY = frozenset({"inference-mode"})
+RIVALS = (frozenset({"bf16", "fp16"}), frozenset({"checkpointing-off", "checkpointing-on"}))
+UNSAID = "as the user wants it, or of no use here"  # a reason that nobody needs to hear
+WAITS = 0.02  # of the step: what a loader could save at most; below this it is not worth a trial
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change to try, with each of these options, and what a finding promised of it."""
+
+    change: Change
+    options: tuple[Options, ...]
+    predicted: float | None = None  # share of the step that is at stake
+    code: str = ""  # of the finding that asks for it
+
+    def wanted(self) -> list[Wanted]:
+        """What to ask of the script's process, one for each set of options."""
+        return [Wanted(self.change.name, dict(each)) for each in self.options]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What decides whether a change can apply."""
+
+    device: str = "cpu"
+    trains: bool = True
+    wait: float = 0.0  # share of the step spent waiting for data
+    cores: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the user allows."""
+
+    goal: Goal = "time"
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    training_changes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What will be tried, in order, and a line for each group that will not."""
+
+    chosen: tuple[Candidate, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def facts_of(evidence: Evidence, cores: int) -> Facts:
+    """What the first run showed."""
+    on_gpu = any(each.gpu_peak_bytes for each in evidence.memory)
+    device = evidence.settings.device if evidence.settings else "cuda" if on_gpu else "cpu"
+    wait = evidence.mean_ms("data_wait_ms") / evidence.mean_ms("total_ms")
+    return Facts(device.partition(":")[0], evidence.step_kind == "optimizer", wait, cores)
+
+
+def choose(
+    changes: Iterable[Change], findings: Sequence[Finding], facts: Facts, choice: Choice
+) -> Candidates:
+    """The candidates that findings ask for, by what they promise, and those always worth a try."""
+    known = {each.name: each for each in changes}
+    for name in (*choice.only, *choice.skip):
+        if name not in known:
+            raise PitstopError(f"{name}: no such change; choose from {', '.join(sorted(known))}")
+    asked = {each: _asked_for(each, findings) for each in known}
+    reasons: dict[str, list[str]] = {}
+    chosen = []
+    for name, change in known.items():
+        predicted, code = asked[name]
+        if reason := _against(change, bool(code), facts, choice):
+            reasons.setdefault(reason, []).append(name)
+        else:
+            options = tuple(change.tries(facts.cores))
+            chosen.append(Candidate(change, options, predicted, code))
+    reasons.pop(UNSAID, None)
+    left_out = [f"{why}: {', '.join(sorted(names))}" for why, names in reasons.items()]
+    return Candidates(tuple(sorted(chosen, key=_order)), tuple(left_out))
+
+
+def rival(name: str, kept: Iterable[str]) -> str:
+    """A kept change beside which this one makes no sense; empty where there is none."""
+    rivals = set().union(*(group for group in RIVALS if name in group)) - {name}
+    return next((each for each in kept if each in rivals), "")
+
+
+def _against(change: Change, asked_for: bool, facts: Facts, choice: Choice) -> str:
+    """Why a change is not tried; empty where it is."""
+    name = change.name
+    if name in choice.skip or (choice.only and name not in choice.only):
+        return UNSAID
+    if change.effect == "changes-training" and not choice.training_changes:
+        return "not tried without --allow-training-changes"
+    if choice.only:
+        return ""
+    if choice.goal not in change.helps:
+        return UNSAID
+    return next(_obstacles(name, asked_for, facts, choice.goal), "")
+
+
+def _obstacles(name: str, asked_for: bool, facts: Facts, goal: Goal) -> Iterator[str]:
+    if name in GPU_ONLY and facts.device == "cpu":
+        yield "not tried on a CPU"
+    if name in CPU_ONLY and facts.device != "cpu":
+        yield UNSAID
+    if name in TRAINING_ONLY and not facts.trains:
+        yield UNSAID
+    if name in INFERENCE_ONLY and facts.trains and not asked_for:
+        yield UNSAID
+    if name == "loader" and goal == "time" and facts.wait < WAITS and not asked_for:
+        yield "not tried, since data is hardly waited for"
+
+
+def _asked_for(name: str, findings: Sequence[Finding]) -> tuple[float | None, str]:
+    """The most that a finding promises of a change, and that finding's code."""
+    found = [each for each in findings if name in each.changes and each.confidence != "suspected"]
+    if not found:
+        return None, ""
+    best = max(found, key=lambda each: each.saving or 0.0)
+    return best.saving, best.code
+
+
+def _order(candidate: Candidate) -> tuple[float, bool, int]:
+    name = candidate.change.name
+    place = ORDER.index(name) if name in ORDER else len(ORDER)
+    return -(candidate.predicted or 0.0), not candidate.code, place

@@ -1,0 +1,87 @@
+"""Change `channels-last`."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pitstop.tune.change import change
+
+if TYPE_CHECKING:
+    from pitstop.tune.script import Script
+
+CONVOLUTIONS = ("Conv2d", "Conv3d", "ConvTranspose2d", "ConvTranspose3d")
+
+
+@change("rounding", toggles=True)
+def channels_last(script: "Script") -> None:
+    """Keep the channels of pictures and clips side by side in memory, as convolutions want them.
+
+    Weights of 2-D and 3-D convolutions and the inputs of the model are laid out anew. It pays with
+    tensor cores in half precision or TF32; a layer in between that knows only the other layout,
+    such as GroupNorm, copies back and forth and can make it slower. Dropout falls elsewhere.
+    """
+    torch = script.torch
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    models: list[Any] = []
+    script.needs("2-D or 3-D convolution")
+
+    def lay_out(channels_are_last: bool) -> None:
+        for weight in _weights(models, script.torch):
+            layout = formats[weight.dim()] if channels_are_last else torch.contiguous_format
+            weight.data = weight.data.contiguous(memory_format=layout)
+            for tensor, put in _beside(weight, script.optimizers):
+                put(tensor.contiguous(memory_format=layout))
+
+    def set_up(module: Any) -> None:
+        new = list(_weights([module], script.torch))
+        if new:
+            models.append(module)
+            script.applied(len(new))
+            lay_out(script.on)
+
+    def around(call: Callable[..., Any], _: Any, *given: Any, **named: Any) -> Any:
+        if not models:
+            return call(*given, **named)
+        return call(
+            *[_converted(each, formats, torch) for each in given],
+            **{name: _converted(each, formats, torch) for name, each in named.items()},
+        )
+
+    def drop(original: Callable[..., Any], value: Any, *given: Any, **named: Any) -> Any:
+        if value.dim() in formats:  # masks are drawn in the order of memory
+            script.draws_otherwise()
+        return original(value, *given, **named)
+
+    script.on_model(set_up)
+    script.around_model(around)
+    script.patch(torch.nn.functional, "dropout", drop)
+    script.switch(lambda: lay_out(True), lambda: lay_out(False))
+
+
+def _weights(models: list[Any], torch: Any) -> Iterator[Any]:
+    kinds = tuple(getattr(torch.nn, name) for name in CONVOLUTIONS)
+    for model in models:
+        for module in model.modules():
+            if isinstance(module, kinds) and module.weight.dim() in {4, 5}:
+                yield module.weight
+
+
+def _beside(weight: Any, optimizers: list[Any]) -> Iterator[tuple[Any, Callable[[Any], None]]]:
+    """The gradient and the optimizer's averages of a weight: they should have its layout."""
+    if weight.grad is not None:
+        yield weight.grad, partial(setattr, weight, "grad")
+    for optimizer in optimizers:
+        state = optimizer.state.get(weight, {})
+        for name, tensor in list(state.items()):
+            if getattr(tensor, "shape", None) == weight.shape:
+                yield tensor, partial(state.__setitem__, name)
+
+
+def _converted(value: Any, formats: dict[int, Any], torch: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.dim() in formats and value.is_floating_point():
+        return value.contiguous(memory_format=formats[value.dim()])
+    if type(value) in {list, tuple}:
+        return type(value)(_converted(each, formats, torch) for each in value)
+    if type(value) is dict:
+        return {name: _converted(each, formats, torch) for name, each in value.items()}
+    return value

@@ -1,0 +1,32 @@
+"""Change `cudnn-benchmark`."""
+
+from typing import TYPE_CHECKING
+
+from pitstop.tune.change import change
+
+if TYPE_CHECKING:
+    from pitstop.tune.script import Script
+
+
+@change("rounding", toggles=True)
+def cudnn_benchmark(script: "Script") -> None:
+    """Let cuDNN time its convolution algorithms, once for each shape, and take the fastest.
+
+    It pays where the same shapes come again and again. Where every batch has another shape, it
+    times algorithms in each step and makes things slower.
+    """
+    cudnn = script.torch.backends.cudnn
+
+    def set_to(on: bool) -> None:
+        cudnn.benchmark = on
+
+    def set_up(_: object) -> None:
+        if cudnn.benchmark:
+            script.decline("it is on already")
+        elif cudnn.deterministic:
+            script.decline("the script asks for deterministic algorithms")
+        else:
+            script.switch(lambda: set_to(True), lambda: set_to(False))
+            script.applied()
+
+    script.on_cuda_model(set_up)

@@ -1,0 +1,23 @@
+"""Change `fp16`."""
+
+from typing import TYPE_CHECKING
+
+from pitstop.tune.change import change
+
+if TYPE_CHECKING:
+    from pitstop.tune.script import Script
+
+
+@change("rounding", helps=("time", "memory"), precision="float16", toggles=True)
+def fp16(script: "Script") -> None:
+    """Compute the forward pass and the loss under autocast in float16, with a gradient scaler.
+
+    Three bits more of mantissa than bfloat16, at the price of range: small gradients need a scaled
+    loss, and a step whose gradients overflow is skipped. A script that reads gradients itself,
+    other than by torch's clipping, reads them scaled.
+    """
+    from pitstop.tune.autocast import Autocast  # noqa: PLC0415 needs torch
+    from pitstop.tune.scaling import Scaling  # noqa: PLC0415 likewise
+
+    Autocast(script, script.torch.float16)
+    Scaling(script)

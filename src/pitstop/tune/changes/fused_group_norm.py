@@ -1,0 +1,31 @@
+"""Change `fused-group-norm`."""
+
+from typing import TYPE_CHECKING, Any
+
+from pitstop.tune.change import change
+
+if TYPE_CHECKING:
+    from pitstop.tune.script import Script
+
+
+@change("rounding", toggles=True)
+def fused_group_norm(script: "Script") -> None:
+    """Normalise groups, and apply the SiLU after it, in one kernel of ours that keeps the layout.
+
+    It pays with channels-last, where torch's GroupNorm copies to the other layout and back.
+    """
+
+    def set_up(module: Any) -> None:
+        from pitstop.parts.fuse_group_norm import fuse_group_norm  # noqa: PLC0415 needs Triton
+
+        undos: list[Any] = []
+        norms = [each for each in module.modules() if isinstance(each, script.torch.nn.GroupNorm)]
+        if not norms:
+            script.needs("GroupNorm in a model on a GPU")
+            return
+        script.switch(
+            lambda: undos.append(fuse_group_norm(module)), lambda: undos.pop()() if undos else None
+        )
+        script.applied(len(norms))
+
+    script.on_cuda_model(set_up)

@@ -1,0 +1,84 @@
+"""Change `loader`."""
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from pitstop.tune.change import change
+from pitstop.tune.plan import Options
+
+if TYPE_CHECKING:
+    from pitstop.tune.script import Script
+
+MOST_WORKERS = 16  # more than that only fill memory
+TRIED = 3  # numbers of workers; the best is seldom further than one doubling away
+
+
+def variants(cores: int) -> Iterator[Options]:
+    """As many workers as cores, half of them, and half of those."""
+    workers = min(cores, MOST_WORKERS)
+    for each in sorted({max(1, workers >> half) for half in range(TRIED)}):
+        yield {"workers": each}
+
+
+@change("other-randomness", variants=variants)
+def loader(script: "Script") -> None:
+    """Read and decode batches in worker processes, which live on from epoch to epoch.
+
+    With a GPU the batches also lie in pinned memory. It pays where steps wait for data. The order
+    of the batches stays the same; what the dataset draws at random does not. In a patched source
+    shuffling differs from the second epoch on, as surviving workers save one draw in each epoch.
+    """
+    torch = script.torch
+    ours: WeakSet[Any] = WeakSet()  # loaders whose workers die after each epoch without us
+    script.needs("DataLoader")
+
+    def edit(arguments: dict[str, Any], loader: Any) -> None:
+        if reason := _obstacle(arguments, torch):
+            script.needs(f"DataLoader that could have workers: {reason}")
+            return
+        if not arguments.get("persistent_workers"):
+            ours.add(loader)
+        arguments["num_workers"] = script.options.get("workers", 1)
+        arguments["persistent_workers"] = True
+        if "prefetch" in script.options:
+            arguments["prefetch_factor"] = script.options["prefetch"]
+        if torch.cuda.is_available():
+            arguments["pin_memory"] = True
+        script.applied()
+
+    def restart(
+        original: Callable[..., None], iterator: Any, loader: Any, first_iter: bool = False
+    ) -> None:
+        if not first_iter and loader in ours:  # new workers would have drawn their seed here
+            torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+        original(iterator, loader, first_iter)
+
+    script.on_loader(edit)
+    script.patch(torch.utils.data.dataloader._MultiProcessingDataLoaderIter, "_reset", restart)
+
+
+def _obstacle(arguments: dict[str, Any], torch: Any) -> str:
+    """Why this loader must stay as it is."""
+    dataset = arguments["dataset"]
+    if isinstance(dataset, torch.utils.data.IterableDataset) and not arguments.get("num_workers"):
+        return "each worker would read the whole of an IterableDataset"
+    context = arguments.get("multiprocessing_context") or multiprocessing.get_context()
+    if "fork" in {context, getattr(context, "get_start_method", str)()}:
+        return ""
+    try:
+        for name in ("dataset", "collate_fn", "worker_init_fn"):
+            ForkingPickler(_Nowhere()).dump(arguments.get(name))
+    except Exception as error:  # noqa: BLE001 pickling may raise anything
+        return f"it cannot be sent to them ({type(error).__name__}: {error})".splitlines()[0]
+    return ""
+
+
+class _Nowhere:
+    """A file that keeps nothing."""
+
+    def write(self, data: bytes) -> int:
+        """Forget it."""
+        return len(data)

@@ -1,0 +1,28 @@
+"""Change `no-empty-cache`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pitstop.tune.change import change
+
+if TYPE_CHECKING:
+    from pitstop.tune.script import Script
+
+
+@change("exact", toggles=True)
+def no_empty_cache(script: "Script") -> None:
+    """Ignore ``torch.cuda.empty_cache()``: each call waits for the GPU and returns its memory.
+
+    The next step asks for that memory again, at the driver's price. Emptying helps only where
+    another process on the same GPU needs it.
+    """
+    cuda = script.torch.cuda
+    script.needs("cache of a GPU was emptied")
+
+    def ignore(original: Callable[..., Any]) -> None:
+        if cuda.is_initialized():
+            script.applied()
+        else:
+            original()
+
+    script.patch(cuda, "empty_cache", ignore)

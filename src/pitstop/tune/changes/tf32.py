@@ -1,0 +1,47 @@
+"""Change `tf32`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pitstop.tune.change import change
+
+if TYPE_CHECKING:
+    from pitstop.tune.script import Script
+
+State = tuple[Any, Any]  # of matrix products and of convolutions
+
+
+@change("rounding", precision="tfloat32", toggles=True)
+def tf32(script: "Script") -> None:
+    """Let float32 matrix products and convolutions use the tensor cores, with 10 bits of mantissa.
+
+    It pays where such products take much of the step on an Ampere GPU or later, and does nothing
+    for what already runs in half precision.
+    """
+
+    def set_up(_: object) -> None:
+        before, on, set_to = _settings(script.torch)
+        if before == on:
+            script.decline("it is on already")
+            return
+        script.switch(lambda: set_to(on), lambda: set_to(before))
+        script.applied()
+
+    script.on_cuda_model(set_up)
+
+
+def _settings(torch: Any) -> tuple[State, State, Callable[[State], None]]:
+    """What is set, what to set, and how: by the interface of the script, torch mixes no two."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+
+    def set_flags(state: State) -> None:
+        matmul.allow_tf32, cudnn.allow_tf32 = state
+
+    def set_precisions(state: State) -> None:
+        matmul.fp32_precision, cudnn.conv.fp32_precision = state
+
+    try:
+        return (matmul.allow_tf32, cudnn.allow_tf32), (True, True), set_flags
+    except RuntimeError:  # the script has set fp32_precision
+        before = (matmul.fp32_precision, cudnn.conv.fp32_precision)
+        return before, ("tf32", "tf32"), set_precisions

@@ -1,0 +1,79 @@
+"""Drift: how far the numbers of two runs part, and what is plainly wrong with one of them."""
+
+import math
+from collections.abc import Sequence
+from statistics import median
+
+from pitstop.tune.readings import Output, Readings
+
+SMALL = 0.1  # of the usual loss: what is smaller is held against this, since zero has no percent
+
+
+def apart(ours: Sequence[float | None], null: Sequence[float | None]) -> list[float]:
+    """Relative difference of each step; nothing where the two have no step in common."""
+    both = list(zip(ours, null, strict=False))
+    if all(a is None or b is None for a, b in both):
+        return []
+    usual = median(abs(each) for each in null if each is not None)
+    return [0.0 if a is None or b is None else _relative(a, b, SMALL * usual) for a, b in both]
+
+
+def _relative(a: float, b: float, smallest: float) -> float:
+    return abs(a - b) / (max(abs(a), abs(b), smallest) or 1.0)
+
+
+def outputs_apart(run: Readings, null: Readings) -> list[float]:
+    """Relative error of each output, as a root mean square; of a run with losses those tell."""
+    if null.known_losses:
+        return []
+    return [_error(a, b) for a, b in zip(run.outputs, null.outputs, strict=False)]
+
+
+def _error(ours: Output, null: Output) -> float:
+    power = math.fsum(b * b for b in null.values if math.isfinite(b))
+    error = _squares(ours, null)
+    return math.sqrt(error / power) if power else math.sqrt(error)
+
+
+def _squares(ours: Output, null: Output) -> float:
+    pairs = zip(ours.values, null.values, strict=False)
+    return math.fsum((a - b) ** 2 for a, b in pairs if math.isfinite(a) and math.isfinite(b))
+
+
+def quality(run: Readings, null: Readings) -> str:
+    """The worst PSNR of outputs that are images."""
+    if null.known_losses:
+        return ""
+    found = []
+    for ours, theirs in zip(run.outputs, null.outputs, strict=False):
+        squares = _squares(ours, theirs)
+        if theirs.is_image and squares:
+            extent = max(theirs.values) - min(theirs.values)
+            found.append(10 * math.log10(extent**2 * len(theirs.values) / squares))
+    return f", PSNR {min(found):.1f} dB" if found else ""
+
+
+def other_shapes(run: Readings, null: Readings) -> str:
+    """How the outputs differ before any of their numbers is looked at; empty: they do not."""
+    if null.known_losses:
+        return ""
+    if len(run.outputs) < len(null.outputs):
+        return f"{len(run.outputs)} outputs instead of {len(null.outputs)}"
+    for number, (ours, theirs) in enumerate(zip(run.outputs, null.outputs, strict=False), 1):
+        if ours.shape != theirs.shape:
+            return f"output {number} has the shape {list(ours.shape)}, not {list(theirs.shape)}"
+    return ""
+
+
+def newly_broken(run: Readings, null: Readings) -> str:
+    """What is not finite, and was in the untouched run; empty: nothing."""
+    if run.broken and not null.broken:
+        return f"the loss of step {run.broken} is not finite"
+    for number, (ours, theirs) in enumerate(zip(run.outputs, null.outputs, strict=False), 1):
+        if not _finite(ours) and _finite(theirs):
+            return f"output {number} of {ours.module} is not finite"
+    return ""
+
+
+def _finite(output: Output) -> bool:
+    return all(map(math.isfinite, output.values))

@@ -1,0 +1,63 @@
+"""Endings: how a run ended, and what its own last words were."""
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pitstop.compare.record import COMPLAINED, OUR_OWN, Recording
+
+TRACEBACK = "Traceback (most recent call last):"
+IGNORED = "Exception ignored"  # what Python says of errors in finalisers, which end nothing
+OUT_OF_MEMORY = re.compile(
+    r"OutOfMemoryError|out of memory|not enough memory|[Cc]an(no|')t allocate memory|MemoryError"
+    r"|ALLOC_FAILED|killed by signal: Killed"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended. An empty ``error`` is a run that came to its end and was recorded."""
+
+    exit_code: int  # negative for a signal
+    error: str = ""  # the exception's own line, or what else went wrong
+    timed_out: bool = False
+    out_of_memory: bool = False
+
+
+def ending(recording: Recording, wall_s: float, timeout_s: float) -> Ending:
+    """How a recorded run ended that was allowed so many seconds."""
+    code = recording.run.exit_code or 0
+    said = _complaints(recording)
+    ours = [line.removeprefix(OUR_OWN) for line in said if line.startswith(OUR_OWN)]
+    if code == -signal.SIGKILL and wall_s >= timeout_s:
+        return Ending(code, f"did not end within {timeout_s:.0f} s", timed_out=True)
+    if code in {-signal.SIGKILL, 128 + signal.SIGKILL}:
+        return Ending(code, "killed by the system, as it does for lack of memory", False, True)
+    if ours:
+        return Ending(code, ours[-1])
+    if not code:
+        return Ending(0)
+    error = last_error(said) or _signal(code)
+    return Ending(code, error, out_of_memory=bool(OUT_OF_MEMORY.search(error)))
+
+
+def last_error(lines: Sequence[str]) -> str:
+    """The line that names the exception of the last traceback; else the last line there is."""
+    for place in reversed(range(len(lines))):
+        before = lines[place - 1] if place else ""
+        if lines[place].endswith(TRACEBACK) and not before.startswith(IGNORED):
+            after = (line for line in lines[place + 1 :] if line.strip() and not line[0].isspace())
+            return next(after, "")
+    return next((line for line in reversed(lines) if line.strip()), "")
+
+
+def _complaints(recording: Recording) -> list[str]:
+    path = recording.folder / COMPLAINED
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def _signal(code: int) -> str:
+    if code > 0:
+        return f"ended with exit code {code}"
+    return f"ended by signal {-code} ({signal.strsignal(-code)})"

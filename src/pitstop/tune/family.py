@@ -1,0 +1,63 @@
+"""Family: the processes that a trial started, however far removed, and what they leave behind.
+
+All of them inherit one variable of the environment, by which they are known even after their
+parents have gone and they have made themselves a session of their own.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+VARIABLE = "PITSTOP_TRIAL"
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 where torch's workers put their batches, on Linux
+TORCH_FILE = re.compile(r"torch_(\d+)_")
+CLEANERS = ("resource_tracker", "torch_shm_manager")  # they tidy up once the others are gone
+PATIENCE_S = 2.0  # that cleaners get for it; they need milliseconds
+
+
+def end(tag: str) -> set[int]:
+    """Kill every process of a trial, those that tidy up last; return their numbers."""
+    found = members(tag)
+    cleaners = [each for each in found if _is_cleaner(each)]
+    _kill([each for each in found if each not in cleaners])
+    _, slow = psutil.wait_procs(cleaners, PATIENCE_S)
+    _kill([*slow, *members(tag)])
+    return {each.pid for each in found}
+
+
+def members(tag: str) -> list[psutil.Process]:
+    """The living processes of a trial; never this one."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):  # it ended, or is not ours to ask
+            if process.environ().get(VARIABLE) == tag and process.pid != os.getpid():
+                found.append(process)
+    return found
+
+
+def clean_shared_memory(pids: Iterable[int]) -> None:
+    """Delete what workers that were killed left in shared memory."""
+    dead = {pid for pid in pids if not psutil.pid_exists(pid)}
+    for path in SHARED_MEMORY.glob("torch_*") if SHARED_MEMORY.is_dir() else ():
+        named = TORCH_FILE.match(path.name)
+        if named and int(named.group(1)) in dead:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _is_cleaner(process: psutil.Process) -> bool:
+    try:
+        return any(name in word for name in CLEANERS for word in process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for each in processes:
+        with contextlib.suppress(psutil.Error):
+            each.kill()
+    psutil.wait_procs(processes, PATIENCE_S)

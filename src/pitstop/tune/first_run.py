@@ -1,0 +1,97 @@
+"""First run: the untouched script, looked at closely; what all that follows is planned by."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from pitstop.core import store
+from pitstop.core.errors import PitstopError
+from pitstop.core.report import Report
+from pitstop.core.units import count
+from pitstop.tune import budget
+from pitstop.tune.budget import Costs
+from pitstop.tune.plan import Plan
+from pitstop.tune.screen import Screen
+from pitstop.tune.session import Session
+from pitstop.tune.trials import Settings, TrialRun, run_trial
+from pitstop.tune.written import Written
+
+STEPS = 14  # warm-up, undisturbed ones before and after, and the two looked at closely
+INSPECTED = 2
+SHORTEST_START_S = 0.1  # nothing starts faster; a run of which only steps were seen is no run
+NAMED = 5  # files said by name
+
+Diagnose = Callable[[Path], Report]  # what a recording in this folder shows
+
+
+def first_run(
+    asked: Session, folder: Path, diagnose: Diagnose, screen: Screen
+) -> tuple[Report, Costs]:
+    """What is wrong with the script, and what a run costs; a resumed search has it on disk."""
+    where, file = folder / "profile", folder / "costs.json"
+    if not file.exists():
+        screen.doing("the untouched script, looked at closely")
+        shutil.rmtree(where, ignore_errors=True)
+        patience_s = 60 * asked.budget_minutes
+        run = look_closely(asked, Plan(""), where, patience_s, lists_writes=True)
+        _check(run, asked)
+        for line in _on_files(run.written, asked):
+            screen.say(line)
+        store.save(file, _costs(run, asked.steps))
+    return diagnose(where), store.load(file, Costs)
+
+
+def look_closely(
+    asked: Session, plan: Plan, folder: Path, patience_s: float, lists_writes: bool = False
+) -> TrialRun:
+    """A run with inspected steps, which tell where the time goes."""
+    settings = Settings(
+        max(STEPS, asked.steps or 0),
+        budget.WARMUP,
+        INSPECTED,
+        patience_s,
+        in_place=asked.in_place,
+        lists_writes=lists_writes,
+    )
+    return run_trial(asked.words, plan, folder, settings)
+
+
+def _costs(run: TrialRun, steps: int | None) -> Costs:
+    in_steps_s = sum(step.total_ms for step in run.evidence.steps) / 1e3
+    start_s = max(SHORTEST_START_S, run.wall_s - in_steps_s)
+    return budget.choose(start_s, run.evidence.mean_ms("total_ms") / 1e3, steps)
+
+
+def _check(run: TrialRun, asked: Session) -> None:
+    """Whether the script can be tuned at all."""
+    if run.ending.error:
+        raise PitstopError(
+            f"{asked.name} did not run to its end: {run.ending.error}; make it run by itself first"
+        )
+    if not run.evidence.steady:
+        raise PitstopError(
+            f"{asked.name} finished {count(len(run.evidence.steps), 'step')}, none of them after "
+            "warm-up: let it run for more, or mark them: `with pitstop.step(): ...`"
+        )
+    if run.written and run.written.escaped and not asked.in_place:
+        raise PitstopError(
+            f"{asked.name} writes what cannot be redirected: {_few(run.written.escaped)}; "
+            "give --in-place if trials may write there"
+        )
+
+
+def _on_files(written: Written | None, asked: Session) -> list[str]:
+    """What the user should know about files that the script writes."""
+    if written is None or asked.in_place:
+        return []
+    lines = []
+    if written.redirected:
+        what = count(len(written.redirected), "file")
+        lines.append(f"it writes {what}, which trials do not touch: {_few(written.redirected)}")
+    if written.programs:
+        lines.append(f"it starts programs, whose files are their own: {_few(written.programs)}")
+    return lines
+
+
+def _few(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")

@@ -1,0 +1,165 @@
+"""Guard: whether the numbers of a changed run are still those of the untouched one.
+
+**Drift** is the largest relative difference of two losses of the same step, or of two gradient
+norms, or, where there are no losses, of what the model returned for the same inputs.
+
+**Tolerance.** Rounding is amplified by training, by every script in its own way. So it is measured:
+in another untouched run each weight is moved by one unit in the last place of the precision that
+the change computes in, and three times the drift of that run is allowed. What counts for a step is
+the drift up to that step: the first steps, before anything is amplified, are held to little. A
+single step may agree by luck, so the first five count as one.
+
+**Other randomness.** Where all batches are equal the losses must agree as well. Else the dataset
+draws random numbers, and only the mean loss over three seeds can be compared.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from pitstop.core.units import precise_percent
+from pitstop.tune.change import Effect
+from pitstop.tune.drift import apart, newly_broken, other_shapes, outputs_apart, quality
+from pitstop.tune.readings import Readings
+
+TIMES = 3.0  # of the perturbed run's drift: one run's drift is itself good to a factor of two
+FIRST = 5  # steps that share one tolerance: of five, hardly all agree by luck
+SEEDS = 3  # the fewest that have a spread
+SPREADS = 2.0  # of three normal seeds: a mean of three others lies farther off 4 times of 100
+FLOORS = {
+    "float32": 1e-5,  # sums over a million numbers in another order part by about this
+    "tfloat32": 2.0**-10,  # one unit in the last of its 10 bits
+    "float16": 2.0**-10,  # likewise
+    "bfloat16": 2.0**-8,  # half a unit in the last of its 7 bits
+}
+
+KINDS: dict[str, Callable[[Readings, Readings], list[float]]] = {
+    "loss": lambda run, null: apart(run.losses, null.losses),
+    "gradient norm": lambda run, null: apart(run.gradient_norms, null.gradient_norms),
+    "output": outputs_apart,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Untouched:
+    """Runs of the script as it is, which the changed one is held against."""
+
+    null: Readings
+    again: tuple[Readings, ...] = ()  # with the same seed: whether the script repeats itself
+    perturbed: tuple[Readings, ...] = ()  # same seed, weights moved in the change's precision
+    other_seeds: tuple[Readings, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The verdict on the numbers of a changed run, and why."""
+
+    ok: bool
+    drift: float | None = None  # largest relative difference
+    tolerance: float | None = None  # what was allowed where the two came closest, or parted
+    reason: str = ""
+    needs_seeds: bool = False  # not settled: run both with two more seeds
+
+
+def guard(
+    effect: Effect,
+    run: Readings,
+    untouched: Untouched,
+    precision: str = "float32",
+    other_seeds: Sequence[Readings] = (),
+) -> Guarded:
+    """Hold the numbers of a changed run against those of the untouched script."""
+    if broken := newly_broken(run, untouched.null):
+        return Guarded(False, reason=broken)
+    if effect == "changes-training":
+        return Guarded(True, reason="changes what is learned: held against nothing")
+    if effect == "other-randomness":
+        return _other_randomness(run, untouched, other_seeds)
+    return _within(run, untouched, effect, precision)
+
+
+def _other_randomness(
+    run: Readings, untouched: Untouched, other_seeds: Sequence[Readings]
+) -> Guarded:
+    if _same_batches(run, untouched.null):
+        found = _within(run, untouched, "rounding", "float32")
+        if found.ok:
+            return replace(found, reason=f"equal batches, {found.reason}")
+    else:
+        found = Guarded(False, reason="the batches differ")
+    null, ours = (
+        _means(each) for each in ((untouched.null, *untouched.other_seeds), (run, *other_seeds))
+    )
+    if len(null) < SEEDS or len(ours) < SEEDS:
+        return replace(found, needs_seeds=bool(null and ours))
+    size = max(abs(fmean(null)), abs(fmean(ours))) or 1.0
+    drift = abs(fmean(ours) - fmean(null)) / size
+    allowed = max(SPREADS * (max(null) - min(null)) / size, FLOORS["float32"])
+    return Guarded(
+        drift <= allowed,
+        drift,
+        allowed,
+        f"mean loss over {len(ours)} seeds {precise_percent(drift)} apart, "
+        f"{precise_percent(allowed)} allowed by the spread of the untouched",
+    )
+
+
+def _within(run: Readings, untouched: Untouched, effect: str, precision: str) -> Guarded:
+    """Whether the run stays as close as rounding, or as the script to itself, allows."""
+    if wrong := other_shapes(run, untouched.null):
+        return Guarded(False, reason=wrong)
+    exact = effect == "exact"
+    found: Guarded | None = None
+    for name, ours, others in _series(run, untouched, exact):
+        repeats = exact and not any(map(any, others))
+        verdict = _judge(name, ours, others, 0.0 if repeats else _floor(precision))
+        if not verdict.ok:
+            return verdict
+        found = found or verdict
+    if found is None:
+        return Guarded(False, reason="no loss and no output in common: nothing can be proved")
+    return replace(found, reason=f"{found.reason}{quality(run, untouched.null)}")
+
+
+def _series(
+    run: Readings, untouched: Untouched, exact: bool
+) -> Iterator[tuple[str, list[float], list[list[float]]]]:
+    """Each kind of number: how far it drifts in the run, and in the runs that set the measure."""
+    null = untouched.null
+    measures = untouched.again if exact else (*untouched.again, *untouched.perturbed)
+    for name, drifts_of in KINDS.items():
+        if ours := drifts_of(run, null):
+            yield name, ours, [drifts_of(each, null) for each in measures]
+
+
+def _judge(name: str, ours: list[float], others: list[list[float]], floor: float) -> Guarded:
+    """Hold each step's drift against what is allowed up to that step."""
+    allowed = [
+        max([floor, *(TIMES * max(each[: max(place, FIRST)], default=0.0) for each in others)])
+        for place in range(1, len(ours) + 1)
+    ]
+    beyond = [place for place, drift in enumerate(ours) if drift > allowed[place]]
+    worst = beyond[0] if beyond else max(range(len(ours)), key=ours.__getitem__, default=0)
+    drift, tolerance = ours[worst], allowed[worst]
+    if beyond:
+        said = f"{name} {worst + 1} is {precise_percent(drift)} off"
+        return Guarded(False, drift, tolerance, f"{said}, {_by(tolerance)}")
+    said = f"{name} at most {precise_percent(drift)} off" if drift else f"every {name} equal"
+    return Guarded(True, drift, tolerance, f"{said}, {_by(tolerance)}" if drift else said)
+
+
+def _by(tolerance: float) -> str:
+    return f"{precise_percent(tolerance)} allowed" if tolerance else "none allowed"
+
+
+def _same_batches(run: Readings, null: Readings) -> bool:
+    both = list(zip(run.batches, null.batches, strict=False))
+    return bool(both) and all(a == b for a, b in both)
+
+
+def _means(runs: Sequence[Readings]) -> list[float]:
+    return [fmean(each.known_losses) for each in runs if each.known_losses]
+
+
+def _floor(precision: str) -> float:
+    return FLOORS.get(precision, FLOORS["float32"])

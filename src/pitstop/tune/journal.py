@@ -1,0 +1,99 @@
+"""Journal: every finished run of a search on disk, so that an interrupted search can go on.
+
+A search takes the same decisions when it is given the same answers. So it begins anew, and what is
+written here is answered from the disk instead of being run again.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pitstop.compare.pairs import Pairs
+from pitstop.compare.quantities import Sample
+from pitstop.core import store
+from pitstop.core.evidence import Evidence
+from pitstop.core.trial import Verdict
+from pitstop.tune.track import Changes, Checked, RunError, Track, label
+
+UNTOUCHED = "untouched"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One question of a search and its answer, or that the run came to nothing."""
+
+    question: str  # "check tf32 + loader workers=2"
+    checked: Checked = field(default_factory=Checked)
+    evidence: Evidence = field(default_factory=Evidence)
+    batch: int | None = None
+    lines: tuple[str, ...] = ()  # what the script printed
+    before_ms: tuple[float, ...] = ()
+    after_ms: tuple[float, ...] = ()
+    failed: Verdict | None = None
+    note: str = ""
+
+
+class Journal:
+    """A track that writes down each answer of another one, and knows those of before."""
+
+    def __init__(self, track: Track, folder: Path) -> None:
+        self._track = track
+        self._folder = folder
+        self._known: dict[str, deque[Entry]] = defaultdict(deque)
+        files = sorted(folder.glob("run-*.json"))
+        for path in files:
+            entry = store.load(path, Entry)
+            self._known[entry.question].append(entry)
+        self._written = len(files)
+
+    def check(self, changes: Changes) -> Checked:
+        """The numbers of a run with these changes."""
+
+        def ask() -> Entry:
+            return Entry("", checked=self._track.check(changes))
+
+        return self._answer(_question("check", changes), ask).checked
+
+    def sample(self, changes: Changes) -> Sample:
+        """The times of a run with these changes."""
+
+        def ask() -> Entry:
+            found = self._track.sample(changes)
+            return Entry("", evidence=found.evidence, batch=found.batch, lines=found.lines)
+
+        entry = self._answer(_question("sample", changes), ask)
+        return Sample(entry.evidence, entry.batch, entry.lines)
+
+    def blocks(self, changes: Changes, number: int) -> Pairs[float]:
+        """The times of blocks without and with the last change."""
+
+        def ask() -> Entry:
+            found = self._track.blocks(changes, number)
+            return Entry("", before_ms=found.before, after_ms=found.after)
+
+        entry = self._answer(_question(f"blocks {number}", changes), ask)
+        return Pairs(entry.before_ms, entry.after_ms)
+
+    def left_s(self) -> float:
+        """What is left of the budget; answers from the disk cost nothing."""
+        return self._track.left_s()
+
+    def _answer(self, question: str, ask: Callable[[], Entry]) -> Entry:
+        if self._known[question]:
+            entry = self._known[question].popleft()
+        else:
+            try:
+                entry = ask()
+            except RunError as error:
+                entry = Entry("", failed=error.verdict, note=error.note)
+            self._written += 1
+            entry = replace(entry, question=question)
+            store.save(self._folder / f"run-{self._written:04}.json", entry)
+        if entry.failed:
+            raise RunError(entry.failed, entry.note)
+        return entry
+
+
+def _question(kind: str, changes: Changes) -> str:
+    return f"{kind} {' + '.join(map(label, changes)) or UNTOUCHED}"

@@ -1,0 +1,167 @@
+"""Models: the modules that the script calls itself, found as they are first called.
+
+``nn.Module.__call__`` is replaced only while no module runs: the first thing a call does is to put
+it back. So inner modules cost nothing, and Dynamo, which knows that function by identity, never
+sees ours. After some calls without a new module the search ends. A module that was found keeps a
+function in the slot that ``Module.compile`` uses, and so calls of others stay as they were.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from threading import get_ident
+from typing import Any
+from weakref import WeakSet, ref
+
+import torch
+from torch import nn
+
+from pitstop.profile.patch import Undo, patch
+
+KNOWN_AFTER = 64  # calls without a new module; the search costs some microseconds a call
+
+Call = Callable[..., Any]
+Around = Callable[..., Any]  # around(call, module, *arguments, **options) -> what call returns
+
+
+class Models:
+    """Tells of each outermost module before its first call, and puts functions around its calls."""
+
+    def __init__(self, undos: list[Undo]) -> None:
+        self._undos = undos
+        self._on_model: list[Callable[[nn.Module], None]] = []
+        self._arounds: list[Around] = []
+        self._inside = False
+        self._thread = get_ident()
+        self._found: WeakSet[nn.Module] = WeakSet()
+        self._calls_since = 0
+        self._original = nn.Module.__call__
+        self._searching = False
+
+    def on_model(self, callback: Callable[[nn.Module], None]) -> None:
+        """Call back once for each outermost module, before its first call."""
+        self._search()
+        self._on_model.append(callback)
+
+    def around(self, around: Around) -> None:
+        """Put a function around each outermost call."""
+        self._search()
+        self._arounds.append(around)
+
+    def _search(self) -> None:
+        if self._searching:
+            return
+        self._searching = True
+        self._put_in_place()
+        self._undos.append(self._stop)
+
+        def build(original: Call) -> Call:
+            def compile_(model: Any = None, *rest: Any, **options: Any) -> Any:
+                if not isinstance(getattr(model, "__self__", model), nn.Module | None):
+                    self._stop()  # the modules it calls would be traced with ours around them
+                with self._lifted():  # a compiled module keeps the function that it finds here
+                    return original(model, *rest, **options)
+
+            return compile_
+
+        self._undos.append(patch((torch,), "compile", build))
+
+    def _stop(self) -> None:
+        self._searching = False
+        nn.Module.__call__ = self._original  # type: ignore[method-assign]
+
+    def _put_in_place(self) -> None:
+        def call(module: nn.Module, *arguments: Any, **options: Any) -> Any:
+            return self._called(module, *arguments, **options)
+
+        nn.Module.__call__ = call  # type: ignore[method-assign]
+
+    def _called(self, module: nn.Module, *arguments: Any, **options: Any) -> Any:
+        if get_ident() != self._thread:
+            return self._original(module, *arguments, **options)
+        with self._lifted():
+            self._meet(module)
+            return module(*arguments, **options)
+
+    @contextmanager
+    def _lifted(self) -> Iterator[None]:
+        nn.Module.__call__ = self._original  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            if self._searching and self._calls_since < KNOWN_AFTER:
+                self._put_in_place()
+            else:
+                self._stop()
+
+    def _meet(self, module: nn.Module) -> None:
+        self._calls_since += 1
+        if module in self._found or not device_of(module):  # a loss without weights is no model
+            return
+        self._calls_since = 0
+        self._found.add(module)
+        for callback in self._on_model:
+            callback(module)
+        if self._arounds:
+            self._undos.append(wrap(module, self._outermost))
+
+    def _outermost(self, call: Call, module: nn.Module, *arguments: Any, **options: Any) -> Any:
+        if self._inside or get_ident() != self._thread:
+            return call(*arguments, **options)
+        for around in reversed(self._arounds):
+            call = partial(around, call, module)
+        self._inside = True
+        try:
+            return call(*arguments, **options)
+        finally:
+            self._inside = False
+
+
+def wrap(module: nn.Module, around: Around) -> Undo:
+    """Put ``around(call, module, ...)`` around the calls of one module, and of that one alone.
+
+    Nothing here keeps the module alive: scripts that build a model in each step free it, too.
+    """
+    before = module._compiled_call_impl
+    reference = ref(module)
+
+    def slot(*arguments: Any, **options: Any) -> Any:
+        living = reference()
+        assert living is not None
+        return around(before or living._call_impl, living, *arguments, **options)
+
+    def undo() -> None:
+        if (living := reference()) is not None:
+            living._compiled_call_impl = before
+
+    module._compiled_call_impl = slot
+    return undo
+
+
+def device_of(module: nn.Module) -> str:
+    """The kind of device that a module's weights are on; empty where it has none."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        return tensor.device.type
+    return ""
+
+
+def repeated_blocks(module: nn.Module) -> list[nn.Module]:
+    """The outermost inner modules whose class occurs more than once: the blocks of a network.
+
+    torch's own layers do not count; they are what blocks are made of.
+    """
+    kinds = [type(each) for each in module.modules() if _is_block(each)]
+    blocks: list[nn.Module] = []
+    inside: set[int] = set()
+    for each in module.modules():
+        if id(each) in inside or each is module or kinds.count(type(each)) < 2:
+            continue
+        blocks.append(each)
+        inside |= {id(part) for part in each.modules()}
+    return blocks
+
+
+def _is_block(module: nn.Module) -> bool:
+    if type(module).__module__.startswith("torch.nn."):
+        return False
+    return next(module.parameters(), None) is not None

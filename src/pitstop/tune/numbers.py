@@ -1,0 +1,78 @@
+"""Numbers: seeds, weights moved by a hair, and samples of what the models return.
+
+None of this draws from the script's own random numbers.
+"""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from pitstop.tune.models import Models
+
+RELATIVE = {"tfloat32": 2.0**-10}  # torch has no type of that name; it keeps 10 bits, as float16
+MOST_VALUES = 65_536  # of each tensor, evenly spread: enough for a PSNR to two decimals
+MOST_CALLS = 16  # outermost calls that are kept
+OUTPUTS, VALUES = "outputs.json", "outputs.f32"
+
+
+def set_seeds(seed: int) -> None:
+    """Seed all that draws; where the script seeds by itself, that comes later and prevails."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    try:
+        import numpy as np  # noqa: PLC0415 scripts without it exist
+    except ImportError:
+        return
+    np.random.seed(seed)
+
+
+def perturb(module: nn.Module, precision: str) -> None:
+    """Move each weight up or down by one unit in the last place of ``precision``."""
+    share = RELATIVE.get(precision) or torch.finfo(getattr(torch, precision)).eps
+    signs = torch.Generator().manual_seed(0)
+    for parameter in module.parameters():
+        if parameter.is_floating_point():
+            sign = torch.randint(0, 2, parameter.shape, generator=signs) * 2 - 1
+            parameter.data.mul_(1 + share * sign.to(parameter))
+
+
+def keep_outputs(models: Models, folder: Path) -> None:
+    """Write samples of what the first outermost calls return: an index, and values as float32."""
+    index: list[dict[str, Any]] = []
+    (folder / VALUES).write_bytes(b"")
+
+    def around(call: Callable[..., Any], module: nn.Module, *given: Any, **options: Any) -> Any:
+        result = call(*given, **options)
+        if around.calls < MOST_CALLS:  # type: ignore[attr-defined]
+            around.calls += 1  # type: ignore[attr-defined]
+            for tensor in tensors_in(result):
+                _keep(tensor, type(module).__name__, index, folder)
+        return result
+
+    around.calls = 0  # type: ignore[attr-defined]
+    models.around(around)
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """The floating-point tensors of a nested value, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value] if value.is_floating_point() else []
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [tensor for each in value for tensor in tensors_in(each)]
+    return []
+
+
+def _keep(tensor: torch.Tensor, name: str, index: list[dict[str, Any]], folder: Path) -> None:
+    stride = max(1, -(-tensor.numel() // MOST_VALUES))
+    values = tensor.detach().reshape(-1)[::stride].to("cpu", torch.float32)
+    index.append({"module": name, "shape": list(tensor.shape), "values": values.numel()})
+    with (folder / VALUES).open("ab") as file:
+        file.write(bytes(values.contiguous().untyped_storage())[: 4 * values.numel()])
+    (folder / OUTPUTS).write_text(json.dumps(index), encoding="utf-8")

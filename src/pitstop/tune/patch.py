@@ -1,0 +1,131 @@
+"""Patch: the file ``tuned.patch``, a minimal diff of the user's source for what was kept."""
+
+import difflib
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pitstop.core.errors import PitstopError
+from pitstop.core.evidence import Evidence
+from pitstop.core.finding import Edit
+from pitstop.scan.decode import encode
+from pitstop.tune.plan import Options, Wanted
+from pitstop.tune.sites import Left, Sites
+from pitstop.tune.sources import UserFile, name_in, read_files, script_of
+from pitstop.tune.track import Changes, label
+
+PERMANENT = "pitstop.tune.permanent"  # the package that holds ours, one per file
+NO_END = "\\ No newline at end of file\n"
+HEADER = """\
+# Kept by `pitstop tune`. To apply it, in the folder it was made for:  git apply {name}
+"""
+
+Permanent = Callable[[Sites, Options], Iterator[Edit | Left]]
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A diff, which kept changes are in it, and for each that is not why, and what to write."""
+
+    text: str = ""  # empty where nothing has a place; other bytes than UTF-8 as surrogates
+    placed: tuple[str, ...] = ()
+    unplaced: tuple[tuple[str, str], ...] = ()
+
+
+def write_patch(
+    kept: Changes,
+    evidence: Evidence,
+    words: Sequence[str],
+    root: Path,
+    target: Path,
+    force: bool = False,
+) -> Patch:
+    """Write the patch for a command's source below ``root``; no file where nothing has a place."""
+    if target.exists() and not force:
+        raise PitstopError(f"{target} exists already; give --force to replace it")
+    patch = make_patch(kept, evidence, words, root)
+    if patch.text:
+        try:
+            target.write_bytes(patch.text.encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise PitstopError(
+                f"cannot write {target}: {error.strerror}; make it writable"
+            ) from None
+    return patch
+
+
+def make_patch(kept: Changes, evidence: Evidence, words: Sequence[str], root: Path) -> Patch:
+    """The patch of the source below ``root`` as it is now; nothing is written.
+
+    ``evidence`` is of the untouched run of this very source, ``words`` are its command.
+    """
+    script = script_of(words, root)
+    files = read_files(script, evidence, root)
+    name = name_in(script, root) if script else ""
+    sites = Sites(files, evidence, root, name if name in files else "")
+    placed: list[str] = []
+    unplaced: list[tuple[str, str]] = []
+    for wanted in kept:
+        after, reasons = _place(sites, wanted)
+        if after is not sites:
+            placed.append(label(wanted))
+        unplaced += [(label(wanted), each) for each in reasons]
+        sites = after
+    diff = "".join(_diff(each) for each in sites.files.values())
+    return Patch(_header(unplaced) + diff if diff else "", tuple(placed), tuple(unplaced))
+
+
+def _place(sites: Sites, wanted: Wanted) -> tuple[Sites, list[str]]:
+    """The files with a change in them, and what of it has no place."""
+    permanent = _permanent(wanted.name)
+    if permanent is None:
+        return sites, ["it is not ours: use `pitstop run --with tuned.toml`"]
+    found = list(permanent(sites, wanted.options))
+    edits = [each for each in found if isinstance(each, Edit)]
+    reasons = list(dict.fromkeys(each.reason for each in found if isinstance(each, Left)))
+    if not found:
+        return sites, [
+            "the source has it already, or the recorded step does not show where it would go"
+        ]
+    try:
+        return (sites.after(edits) if edits else sites), reasons
+    except (SyntaxError, ValueError):
+        return sites, ["its lines are in the way of others: use `pitstop run --with tuned.toml`"]
+
+
+def _permanent(name: str) -> Permanent | None:
+    stem = name.replace("-", "_")
+    if importlib.util.find_spec(f"{PERMANENT}.{stem}") is None:
+        return None
+    found: Permanent = getattr(importlib.import_module(f"{PERMANENT}.{stem}"), stem)
+    return found
+
+
+def _header(unplaced: Sequence[tuple[str, str]]) -> str:
+    lines = [f"# Not in it: {change}: {reason}\n" for change, reason in unplaced]
+    return HEADER.format(name="tuned.patch") + "".join(lines)
+
+
+def _diff(file: UserFile) -> str:
+    """One file's part; lines end where git ends them, whatever bytes they hold."""
+    after = encode(file.source.text, file.encoding)
+    if after == file.before:
+        return ""
+    name = file.source.path + ("\t" if " " in file.source.path else "")
+    lines = difflib.diff_bytes(
+        difflib.unified_diff,
+        _lines(file.before),
+        _lines(after),
+        f"a/{name}".encode(),
+        f"b/{name}".encode(),
+    )
+    text = [line.decode("utf-8", "surrogateescape") for line in lines]
+    return "".join(each if each.endswith("\n") else f"{each}\n{NO_END}" for each in text)
+
+
+def _lines(data: bytes) -> list[bytes]:
+    return [each + b"\n" for each in data.split(b"\n")[:-1]] + [
+        each for each in data.split(b"\n")[-1:] if each
+    ]

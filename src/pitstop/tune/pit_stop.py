@@ -1,0 +1,205 @@
+"""The pit stop: a first run, what to try, the search, what came of it."""
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pitstop.tune.changes
+from pitstop.compare.quantities import Quantity, Sample, metric_name, own_metric
+from pitstop.core.errors import PitstopError
+from pitstop.core.ledger import Ledger
+from pitstop.core.machine import Machine
+from pitstop.core.report import Report
+from pitstop.core.units import count
+from pitstop.diagnose.recording import Recording
+from pitstop.profile import runs
+from pitstop.tune import budget, vary
+from pitstop.tune.budget import Costs
+from pitstop.tune.candidates import Candidate, Candidates, Choice, choose, facts_of
+from pitstop.tune.change import Change, load_changes, load_plugins
+from pitstop.tune.first_run import Diagnose, first_run, look_closely
+from pitstop.tune.journal import Journal
+from pitstop.tune.plan import Plan
+from pitstop.tune.processes import Course, Processes
+from pitstop.tune.screen import Screen
+from pitstop.tune.search import Asked, Found, Listener, Search, leading
+from pitstop.tune.session import Session
+from pitstop.tune.story import About, proved, tell
+from pitstop.tune.track import RunError
+from pitstop.tune.tuned import Origin, write_tuned
+
+TUNED = "tuned.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The report, and whether Ctrl-C ended it early."""
+
+    report: Report
+    interrupted: bool = False
+
+
+def pit_stop(
+    asked: Session, folder: Path, tuned: Path, diagnose: Diagnose, screen: Screen
+) -> Result:
+    """All of it. ``folder`` is the search's own; what is kept is written to ``tuned``."""
+    ends_s = time.monotonic() + 60 * asked.budget_minutes
+    changes, problems = _changes()
+    profile, costs = first_run(asked, folder, diagnose, screen)
+    for problem in problems:
+        screen.say(problem)
+    with tempfile.TemporaryDirectory(prefix="pitstop-tune-") as place:
+        course = Course(
+            asked.words,
+            Path(place),
+            changes,
+            costs,
+            ends_s,
+            tuple(quantities(asked)),
+            asked.in_place,
+        )
+        if asked.vary:
+            return _sweep(asked, course, profile, screen)
+        return _search(asked, course, folder, tuned, profile, screen)
+
+
+def quantities(asked: Session) -> list[Quantity]:
+    """The user's own metrics."""
+    low = {metric_name(name) for name in asked.lower_better}
+    if unknown := low - {metric_name(pattern) for pattern in asked.metrics}:
+        raise PitstopError(f"--lower-better {min(unknown)}: no --metric has this name")
+    return [own_metric(pattern, metric_name(pattern) in low) for pattern in asked.metrics]
+
+
+def _changes() -> tuple[dict[str, Change], tuple[str, ...]]:
+    """All changes by name, and a line for each plugin that is broken."""
+    plugins = load_plugins()
+    ours = load_changes(pitstop.tune.changes)
+    return {each.name: each for each in (*plugins.changes, *ours)}, plugins.problems
+
+
+def _search(
+    asked: Session, course: Course, folder: Path, tuned: Path, profile: Report, screen: Screen
+) -> Result:
+    chosen = _chosen(asked, profile, list(course.changes.values()))
+    tried = _affordable(chosen.chosen, course.costs, asked.budget_minutes)
+    screen.say(expected(tried, course.costs, asked.budget_minutes))
+    wishes = Asked(asked.goal, _limit_bytes(profile), course.metrics)
+    listener = Listener(screen.doing, screen.tried)
+    search = Search(Journal(Processes(course), folder), course.costs, wishes, listener)
+    try:
+        found = search.run(tried)
+    except RunError as error:
+        raise PitstopError(f"the untouched script: {error.note}") from None
+    about = About(
+        asked.name,
+        asked.goal,
+        " ".join(asked.typed),
+        _kept(asked, folder, tuned, found, profile),
+        _after(asked, course, found, profile, screen),
+        chosen.left_out,
+    )
+    return Result(tell(profile, found, about), found.interrupted)
+
+
+def _chosen(asked: Session, profile: Report, changes: Sequence[Change]) -> Candidates:
+    cores = profile.machine.cores if profile.machine else 1
+    choice = Choice(asked.goal, asked.only, asked.skip, asked.training_changes)
+    return choose(changes, profile.findings, facts_of(profile.ranks[0], cores), choice)
+
+
+def _affordable(candidates: Sequence[Candidate], costs: Costs, minutes: float) -> list[Candidate]:
+    """The candidates that the budget has room for; none at all is an error, and says what is."""
+    chosen = budget.within(costs, candidates, 60 * minutes)
+    if candidates and not chosen:
+        first = candidates[0]
+        least = (costs.null_s + costs.proof_s + costs.candidate_s(first)) / 60
+        raise PitstopError(
+            f"{minutes:g} minutes are too few for any change: {first.change.name} alone takes "
+            f"about {least:.1f}; give --budget {least + 1:.0f}, or fewer --steps"
+        )
+    return chosen
+
+
+def expected(candidates: Sequence[Candidate], costs: Costs, minutes: float) -> str:
+    """What is going to be done, and how long that takes."""
+    names = ", ".join(each.change.name for each in candidates) or "nothing"
+    found = budget.estimate(costs, candidates)
+    return (
+        f"to try: {names}\n"
+        f"{found.fewest_runs} to {found.most_runs} runs of {costs.steps} steps, about "
+        f"{_minutes(found.least_s)} to {_minutes(found.most_s)} (budget: {minutes:g} minutes); "
+        "Ctrl-C gives what is proved by then"
+    )
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+
+
+def _limit_bytes(profile: Report) -> int | None:
+    """The memory of the GPU that the script uses."""
+    gpus = profile.machine.gpus if profile.machine else ()
+    on_gpu = facts_of(profile.ranks[0], 1).device == "cuda"
+    return gpus[0].memory_bytes if gpus and on_gpu else None
+
+
+def _after(
+    asked: Session, course: Course, found: Found, profile: Report, screen: Screen
+) -> Ledger | None:
+    """Where the step goes with all that was kept, from one more run."""
+    left_s = course.ends_s - time.monotonic()
+    if not found.kept or found.interrupted or left_s < course.costs.run_s:
+        return None
+    screen.doing("one more look at the step, with all that is kept")
+    try:
+        run = look_closely(asked, Plan("", found.kept), course.folder / "after", left_s)
+    except KeyboardInterrupt:
+        return None  # all else is known by now
+    if run.ending.error or not run.evidence.steady:
+        return None
+    return Recording(run.recording.evidences, profile.machine or Machine()).ledger
+
+
+def _kept(asked: Session, folder: Path, tuned: Path, found: Found, profile: Report) -> str:
+    """Write what was kept; a search that was ended keeps it to itself, since it may go on."""
+    if not proved(found, asked.goal):
+        return ""
+    machine = profile.machine or Machine()
+    torch = machine.package("torch")
+    origin = Origin(
+        " ".join(asked.typed),
+        runs.now(),
+        machine.gpus[0].name if machine.gpus else f"{machine.cpu}, {count(machine.cores, 'core')}",
+        torch.version if torch else "",
+    )
+    proof = leading(found, asked.goal) if found.proof else None
+    write_tuned(folder / TUNED if found.interrupted else tuned, found.kept, proof, origin)
+    return "" if found.interrupted else str(tuned)
+
+
+def _sweep(asked: Session, course: Course, profile: Report, screen: Screen) -> Result:
+    """Values of an option of the script's own; nothing is kept."""
+    wanted = vary.parse(asked.vary)
+    untouched = Processes(course)
+    pairs = max(1, course.costs.affordable(untouched.left_s() / len(wanted.values), toggles=False))
+
+    def sample(value: str | None) -> Sample:
+        screen.doing(f"{wanted.option} {value}" if value else "the untouched command")
+        if value is None:
+            return untouched.sample(())
+        words = vary.with_value(asked.words, wanted.option, value)
+        return Processes(replace(course, words=tuple(words))).sample(())
+
+    found = vary.sweep(wanted, sample, pairs, course.metrics)
+    report = replace(
+        profile,
+        command="tune",
+        verdict=vary.verdict(wanted, found),
+        why=f"Up to {count(pairs, 'pair')} of fresh runs for each value; nothing is kept.",
+        next="",
+        tables=(vary.table(wanted, found),),
+    )
+    return Result(report, any(each.interrupted for each in found))

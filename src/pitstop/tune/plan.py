@@ -1,0 +1,108 @@
+"""Plan: what a trial tells the script's process, and what that process answers.
+
+Both sides read this file, so it needs neither torch nor anything that is not in Python itself: the
+interpreter of the script may have less installed than ours.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+Value = str | int | float | bool
+Options = Mapping[str, Value]
+
+BEGIN = (
+    "pitstop.tune.script:begin"  # what ``profile`` is asked to call, with a plan as its argument
+)
+CHANGES, BLOCKS = "changes.json", "blocks.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A change to apply, by name, and its options."""
+
+    name: str
+    options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Toggle:
+    """Switch the last change off and on in blocks of steps, to time it inside one process."""
+
+    steps: int = 4  # timed in each block; one more comes first, which pays for the switching
+    warmup: int = 6  # steps with the change on before the first block: compilation, autotuning
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do to one run of the script. Travels as JSON."""
+
+    folder: str  # where the answers go; absolute
+    changes: tuple[Wanted, ...] = ()
+    seed: int | None = None  # set before the script's first line, whose own seeds prevail
+    perturb: str | None = None  # move each weight by one unit in the last place of this precision
+    outputs: bool = False  # keep samples of what the models return
+    toggle: Toggle | None = None
+
+    def to_json(self) -> str:
+        """The argument of ``begin``."""
+        return json.dumps(asdict(self))
+
+
+def read_plan(text: str) -> Plan:
+    """The plan that ``to_json`` wrote; fields left out are as usual."""
+    fields = json.loads(text)
+    fields["changes"] = tuple(Wanted(**each) for each in fields.get("changes", ()))
+    toggle = fields.get("toggle")
+    return Plan(**{**fields, "toggle": Toggle(**toggle) if toggle else None})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one change in a run: it took hold so often, or why it did not."""
+
+    name: str
+    options: Options
+    applied: int
+    declined: str  # the reason; empty where it took hold
+    effect: str = ""  # on the numbers of this script, where it is not the one the change declares
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Neighbouring steps with the toggled change on or off. ``ms`` is the mean step by the clock.
+
+    Where there is a GPU its queue was empty at both ends of the block.
+    """
+
+    on: bool
+    first: int  # number of the first timed step, from 0
+    steps: int
+    ms: float
+
+
+def read_outcomes(folder: Path) -> list[Outcome]:
+    """What became of each change, in the order of the plan; none where the run never began."""
+    return [Outcome(**each) for each in _read(folder / CHANGES)]
+
+
+def read_blocks(folder: Path) -> list[Block]:
+    """The finished blocks of a toggled run, in the order off on, on off, off on ..."""
+    return [Block(**each) for each in _read(folder / BLOCKS)]
+
+
+def write(folder: Path, name: str, rows: "list[Outcome] | list[Block]") -> None:
+    """Write answers so that a reader sees all of them or those of before."""
+    new = folder / f"{name}.new"
+    new.write_text(json.dumps([asdict(row) for row in rows]), encoding="utf-8")
+    new.replace(folder / name)
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return rows if isinstance(rows, list) else []

@@ -1,0 +1,218 @@
+"""Processes: the track on which each run of the script is a fresh process."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+from pitstop.compare.pairs import SMALLEST, Pairs
+from pitstop.compare.quantities import Quantity, Sample, sample, step_ms
+from pitstop.core.errors import PitstopError
+from pitstop.core.trial import Verdict
+from pitstop.core.units import percent, precise_percent
+from pitstop.tune.budget import WARMUP, Costs, toggled_steps
+from pitstop.tune.change import Change, Effect
+from pitstop.tune.guard import FLOORS, SEEDS, Guarded, Untouched, guard
+from pitstop.tune.plan import Block, Plan, read_blocks
+from pitstop.tune.readings import Readings
+from pitstop.tune.track import Changes, Checked, RunError
+from pitstop.tune.trials import Settings, TrialRun, run_trial
+
+SEED = 0
+PATIENCE_S = 300.0  # beside ten times the usual: a compiler may need minutes for its first step
+SLOWEST = 10  # times as long as the untouched run: such a change is none, and may hang
+EFFECTS: tuple[Effect, ...] = ("exact", "rounding", "other-randomness", "changes-training")
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What is run, and how."""
+
+    words: tuple[str, ...]
+    folder: Path  # for recordings, which do not outlive their run
+    changes: Mapping[str, Change]  # all that may be wanted, by name
+    costs: Costs
+    ends_s: float  # when the budget is spent, by the clock
+    metrics: tuple[Quantity, ...] = ()
+    in_place: bool = False
+
+
+class Processes:
+    """A ``Track``; the untouched runs that numbers are held against are made when first needed."""
+
+    def __init__(self, course: Course, clock: Callable[[], float] = time.monotonic) -> None:
+        self._course = course
+        self._clock = clock
+        self._numbers = count(1)
+        self._untouched: dict[tuple[int, str, int], tuple[Readings, Sample]] = {}
+
+    def check(self, changes: Changes) -> Checked:
+        """Run it once with these changes, and look at its numbers."""
+        run, seen = self._run(changes, Plan("", changes, seed=SEED, outputs=True))
+        times = Checked(step_ms=step_ms(seen.evidence), peak_bytes=run.peak_bytes)
+        if not changes:
+            self._untouched[SEED, "", 1] = run.readings, seen
+            self._check_metrics(seen)
+            return replace(times, note=self._null())
+        effect, precision = self._effect(changes)
+        guarded = self._guarded(changes, run.readings, effect, precision)
+        worse = self._worse(seen)
+        refused: Verdict | None = None if guarded.ok and not worse else "drifted"
+        note = worse or (guarded.reason if refused else "")
+        return Checked(
+            refused, note, times.step_ms, times.peak_bytes, guarded.drift, guarded.tolerance
+        )
+
+    def sample(self, changes: Changes) -> Sample:
+        """Run it once with these changes, to be timed."""
+        return self._run(changes, Plan("", changes))[1]
+
+    def blocks(self, changes: Changes, number: int) -> Pairs[float]:
+        """Milliseconds of a step with the last change off and on, in so many pairs of blocks."""
+        toggle = self._course.costs.toggle
+        found: list[Block] = []
+        steps = toggled_steps(toggle, number) + 1  # the last block ends when a step after it has
+        self._run(
+            changes,
+            Plan("", changes, toggle=toggle),
+            steps,
+            lambda folder: found.extend(read_blocks(folder)),
+        )
+        pairs = [sorted(pair, key=lambda each: each.on) for pair in _by_two(found)][:number]
+        return Pairs(tuple(off.ms for off, _ in pairs), tuple(on.ms for _, on in pairs))
+
+    def left_s(self) -> float:
+        """How much of the budget is left."""
+        return self._course.ends_s - self._clock()
+
+    # Runs
+
+    def _run(
+        self,
+        changes: Changes,
+        plan: Plan,
+        steps: int | None = None,
+        read: Callable[[Path], None] = lambda _: None,
+    ) -> tuple[TrialRun, Sample]:
+        """A run that came to its end with all changes in force; else a ``RunError``."""
+        costs = self._course.costs
+        steps = steps or costs.steps
+        patience = PATIENCE_S + SLOWEST * (costs.start_s + steps * costs.step_s)
+        settings = Settings(
+            steps,
+            WARMUP,
+            timeout_s=patience,
+            environment=self._environment(changes),
+            in_place=self._course.in_place,
+        )
+        folder = self._course.folder / f"{next(self._numbers):04}"
+        try:
+            run = run_trial(self._course.words, plan, folder, settings)
+            read(folder)
+            seen = sample(run.recording)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        _refuse(run)
+        if not seen.evidence.steady:
+            raise RunError("failed", "no step was finished after the warm-up: give more --steps")
+        return run, seen
+
+    def _environment(self, changes: Changes) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for wanted in changes:
+            before = self._course.changes[wanted.name].environment
+            found |= before(wanted.options) if before else {}
+        return found
+
+    # Numbers
+
+    def _effect(self, changes: Changes) -> tuple[set[Effect], str]:
+        """What all changes together do to the numbers, and the coarsest precision among them."""
+        chosen = [self._course.changes[wanted.name] for wanted in changes]
+        precision = max((each.precision for each in chosen), key=lambda name: FLOORS.get(name, 0.0))
+        return {each.effect for each in chosen}, precision
+
+    def _guarded(
+        self, changes: Changes, run: Readings, effects: set[Effect], precision: str
+    ) -> Guarded:
+        """Hold the run against the untouched ones; other randomness only where that is needed."""
+        usual: list[Effect] = [each for each in effects if each != "other-randomness"]
+        effect: Effect = max(usual, key=EFFECTS.index, default="rounding")
+        found = guard(effect, run, self._reference(effect, precision), precision)
+        if found.ok or "other-randomness" not in effects:
+            return found
+        reference = self._reference("rounding", precision)
+        found = guard("other-randomness", run, reference, precision)
+        if not found.needs_seeds:
+            return found
+        ours = [self._numbers_of(changes, seed) for seed in range(SEED + 1, SEED + SEEDS)]
+        theirs = [self._plain(seed) for seed in range(SEED + 1, SEED + SEEDS)]
+        reference = Untouched(reference.null, other_seeds=tuple(theirs))
+        return guard("other-randomness", run, reference, precision, ours)
+
+    def _reference(self, effect: Effect, precision: str) -> Untouched:
+        """The untouched runs: one, the same again, and one moved by a hair in that precision."""
+        null, again = self._plain(SEED), self._plain(SEED, number=2)
+        moved = () if effect == "exact" else (self._plain(SEED, precision),)
+        return Untouched(null, (again,), moved)
+
+    def _plain(self, seed: int, perturb: str = "", number: int = 1) -> Readings:
+        key = seed, perturb, number
+        if key not in self._untouched:
+            plan = Plan("", seed=seed, perturb=perturb or None, outputs=True)
+            run, seen = self._run((), plan)
+            self._untouched[key] = run.readings, seen
+        return self._untouched[key][0]
+
+    def _numbers_of(self, changes: Changes, seed: int) -> Readings:
+        return self._run(changes, Plan("", changes, seed=seed, outputs=True))[0].readings
+
+    def _null(self) -> str:
+        """How far two untouched runs with one seed part: in their numbers, and in their time."""
+        null, again = self._plain(SEED), self._plain(SEED, number=2)
+        numbers = guard("exact", again, Untouched(null)).reason.partition(", none allowed")[0]
+        first, second = (
+            step_ms(self._untouched[SEED, "", number][1].evidence) or 0.0 for number in (1, 2)
+        )
+        return f"{numbers}; step times {percent(abs(first - second) / max(first, second))} apart"
+
+    # Metrics of the user's own
+
+    def _check_metrics(self, seen: Sample) -> None:
+        for each in self._course.metrics:
+            if each.read(seen) is None:
+                raise PitstopError(
+                    f"no number for {each.quality.name} was printed in "
+                    f"{self._course.costs.steps} steps: check the pattern, or give more --steps"
+                )
+
+    def _worse(self, seen: Sample) -> str:
+        """The first metric that is worse than in any untouched run, and by how much."""
+        for each in self._course.metrics:
+            plain = [
+                number for _, other in self._untouched.values() if (number := each.read(other))
+            ]
+            ours = each.read(seen)
+            if ours is None:
+                return f"printed no {each.quality.name}"
+            worst = min(plain) if each.quality.higher_is_better else max(plain)
+            apart = (ours - worst) / abs(worst)
+            if (-apart if each.quality.higher_is_better else apart) > SMALLEST:
+                name = each.quality.name
+                return f"{name} {ours:.4g} instead of {worst:.4g}, {precise_percent(apart)}"
+        return ""
+
+
+def _refuse(run: TrialRun) -> None:
+    """A run that failed, or in which a change did not take hold, is no measurement."""
+    if run.ending.error:
+        verdict: Verdict = "out-of-memory" if run.ending.out_of_memory else "failed"
+        raise RunError(verdict, run.ending.error)
+    if run.declined:
+        raise RunError("not-applicable", run.declined)
+
+
+def _by_two(blocks: Sequence[Block]) -> Iterable[tuple[Block, Block]]:
+    return zip(blocks[::2], blocks[1::2], strict=False)

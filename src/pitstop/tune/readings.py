@@ -1,0 +1,74 @@
+"""Readings: the numbers of one run that a change must not spoil, read back from its recording."""
+
+import json
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+
+from pitstop.core.evidence import Evidence
+from pitstop.profile.collect import lines
+
+BEGIN = "pitstop.tune.batches:begin"  # what writes the checksums of batches
+BATCHES = "batches.jsonl"
+OUTPUTS, VALUES = "outputs.json", "outputs.f32"  # as ``numbers`` writes them
+IMAGE_CHANNELS = (1, 3, 4)
+SMALLEST_IMAGE = 16  # pixels on the shorter side
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Samples of one tensor that a model returned, evenly spread."""
+
+    module: str
+    shape: tuple[int, ...]
+    values: "array[float]"
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it has the shape of images or of a video, channels first or last."""
+        if len(self.shape) < 3 or not {self.shape[-3], self.shape[-1]} & set(IMAGE_CHANNELS):
+            return False
+        sides = self.shape[-3:-1] if self.shape[-1] in IMAGE_CHANNELS else self.shape[-2:]
+        return min(sides) >= SMALLEST_IMAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """What one run computed, step by step. Of a run without losses the outputs tell."""
+
+    losses: tuple[float | None, ...] = ()
+    gradient_norms: tuple[float | None, ...] = ()
+    broken: int | None = None  # the first step, from 1, whose loss was not finite
+    batches: tuple[str, ...] = ()  # a checksum of each
+    outputs: tuple[Output, ...] = ()
+
+    @property
+    def known_losses(self) -> list[float]:
+        """The losses of the steps that have one."""
+        return [loss for loss in self.losses if loss is not None]
+
+
+def read(folder: Path, evidence: Evidence) -> Readings:
+    """The readings of a recorded run; of several processes, the one that is given."""
+    steps = evidence.steps
+    return Readings(
+        losses=tuple(step.loss for step in steps),
+        gradient_norms=tuple(step.gradient_norm for step in steps),
+        broken=next((place for place, step in enumerate(steps, 1) if not step.loss_finite), None),
+        batches=tuple(str(each) for each in lines(folder / BATCHES)),
+        outputs=tuple(_outputs(folder)),
+    )
+
+
+def _outputs(folder: Path) -> list[Output]:
+    try:
+        index = json.loads((folder / OUTPUTS).read_text(encoding="utf-8"))
+        values = array("f", (folder / VALUES).read_bytes())
+    except (OSError, ValueError):
+        return []
+    found, begin = [], 0
+    for each in index:
+        end = begin + each["values"]
+        found.append(Output(each["module"], tuple(each["shape"]), values[begin:end]))
+        begin = end
+    return found

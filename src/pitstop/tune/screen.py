@@ -1,0 +1,42 @@
+"""Screen: how a search is followed, on a terminal or in a log. All of it goes to stderr."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from pitstop.core.trial import Trial
+from pitstop.report.to_terminal import STYLES
+from pitstop.tune.story import said
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Where a search says what it does."""
+
+    doing: Callable[[str], None]  # what takes time now
+    say: Callable[[str], None]  # what stays to be read
+
+    def tried(self, trial: Trial) -> None:
+        """A trial has ended."""
+        self.say(f"  {said(trial)}")
+
+
+@contextmanager
+def screen() -> Iterator[Screen]:
+    """A line that moves, and lines that stay; where that is no terminal, lines only."""
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    if not console.is_terminal:
+        yield Screen(doing=console.print, say=console.print)
+        return
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("begins", total=None)
+
+        def say(text: str) -> None:
+            verdict = next((each for each in STYLES if f": {each}" in text), "")
+            console.print(text, style=STYLES.get(verdict, ""))
+
+        yield Screen(lambda text: progress.reset(task, description=text), say)

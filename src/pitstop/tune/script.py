@@ -1,0 +1,229 @@
+"""Script: what a change may ask of the script that runs, in the script's own process.
+
+Each change gets a ``Script`` of its own. All that it asks for does nothing while the change is
+switched off, be it that the change has declined or that it is being timed. At the end everything
+is undone, the last thing first.
+"""
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from pitstop.profile.options import CANNOT_BEGIN
+from pitstop.profile.patch import patch
+from pitstop.tune.change import find_change
+from pitstop.tune.made import Arguments, Made
+from pitstop.tune.models import Models, device_of, wrap
+from pitstop.tune.numbers import keep_outputs, perturb, set_seeds
+from pitstop.tune.plan import CHANGES, Options, Outcome, Plan, Wanted, read_plan, write
+from pitstop.tune.toggle import Blocks
+
+Around = Callable[..., Any]
+Action = Callable[[], None]
+
+
+class Script:
+    """The running script, as one change sees it."""
+
+    def __init__(
+        self, wanted: Wanted, plan: Plan, made: Made, models: Models, undos: list[Action]
+    ) -> None:
+        self.name = wanted.name
+        self.options: Options = wanted.options
+        self.torch: Any = torch  # so that the file of a change can be read without torch
+        self.seeded = plan.seed is not None  # numbers will be compared with those of another run
+        self.toggled = plan.toggle is not None  # the change will be switched off and on
+        self.on = True
+        self._made = made
+        self._models = models
+        self._times = 0
+        self._needs = ""
+        self._declined = ""
+        self._effect = ""
+        self._switches: list[tuple[Action, Action]] = []
+        self._undos = undos
+        self.report: Action = lambda: None
+
+    # What became of the change
+
+    def applied(self, times: int = 1) -> None:
+        """The change has taken hold."""
+        first, self._times = not self._times, self._times + times
+        if first:
+            self.report()
+
+    def decline(self, reason: str) -> None:
+        """The change does not apply to this script: undo it, and let the script run as it is."""
+        if not self._declined:
+            self._declined = reason
+            self.turn(False)
+            self.report()
+
+    def needs(self, what: str) -> None:
+        """Without this the change never takes hold: the reason, should it come to that."""
+        self._needs = what
+
+    def draws_otherwise(self) -> None:
+        """With this script the change makes random numbers fall elsewhere."""
+        self._effect = "other-randomness"
+
+    def outcome(self) -> Outcome:
+        """What became of it so far."""
+        missing = "" if self._times else f"no {self._needs}" if self._needs else "nothing to change"
+        reason = self._declined or missing
+        return Outcome(self.name, self.options, self._times, reason, self._effect)
+
+    # Events
+
+    def patch(self, owner: Any, name: str, around: Around) -> None:
+        """Call ``around(original, ...)`` in place of a function of torch's."""
+
+        def build(original: Callable[..., Any]) -> Callable[..., Any]:
+            def replacement(*arguments: Any, **options: Any) -> Any:
+                if not self.on or torch.compiler.is_compiling():
+                    return original(*arguments, **options)
+                return around(original, *arguments, **options)
+
+            return replacement
+
+        self._undos.append(patch((owner,), name, build))
+
+    def on_loader(self, callback: Callable[[Arguments, Any], None]) -> None:
+        """Edit the named arguments of each DataLoader before it is built."""
+        self._made.on_loader(self._checked(callback))
+
+    def on_optimizer(self, callback: Callable[[Arguments, Any], None]) -> None:
+        """Edit the named arguments of each optimizer of torch.optim before it is built."""
+        self._made.on_optimizer(self._checked(callback))
+
+    def on_optimizer_built(self, callback: Callable[[Optimizer], None]) -> None:
+        """Call back for each optimizer that knows its parameters."""
+        self._made.on_built(self._checked(callback))
+
+    def on_model(self, callback: Callable[[nn.Module], None]) -> None:
+        """Call back once for each outermost module with weights, before its first call."""
+        self._models.on_model(self._checked(callback))
+
+    def on_cuda_model(self, callback: Callable[[nn.Module], None]) -> None:
+        """Likewise, for models on a GPU; without one the change does not apply."""
+        self.needs("model on a GPU")
+
+        def if_on_gpu(module: nn.Module) -> None:
+            if device_of(module) == "cuda":
+                callback(module)
+
+        self.on_model(if_on_gpu)
+
+    def around_model(self, around: Around) -> None:
+        """Call ``around(call, module, ...)`` in place of each call of an outermost module."""
+        self._models.around(self._if_on(around))
+
+    def wrap(self, module: nn.Module, around: Around) -> None:
+        """Call ``around(call, module, ...)`` in place of each call of one module."""
+        self._undos.append(wrap(module, self._if_on(around)))
+
+    def switch(self, on: Action, off: Action) -> None:
+        """Switch something on, now, and off at the end; and in between if that is to be timed."""
+        self._switches.append((on, off))
+        if self.on:
+            self._checked(on)()
+
+    @property
+    def optimizers(self) -> list[Optimizer]:
+        """The optimizers that are alive."""
+        return list(self._made.optimizers)
+
+    # The other side
+
+    def turn(self, on: bool) -> None:
+        """Switch the change on or off as a whole; one that has declined stays off."""
+        if on == self.on or (on and self._declined):
+            return
+        self.on = on
+        for switch_on, switch_off in self._switches if on else reversed(self._switches):
+            switch_on() if on else switch_off()
+
+    def _if_on(self, around: Around) -> Around:
+        def either(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+            if self.on:
+                return around(call, *arguments, **options)
+            return call(*arguments[1:], **options)
+
+        return either
+
+    def _checked(self, callback: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: Any) -> None:
+            if not self._declined:
+                attempt(self.name, partial(callback, *arguments))
+
+        return call
+
+
+class Run:
+    """All that is done to one run of the script."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._folder = Path(plan.folder)
+        self._undos: list[Action] = []  # of all together: what was put on top must go first
+        made, models = Made(self._undos), Models(self._undos)
+        made.watch_optimizers()
+        self._scripts = [Script(each, plan, made, models, self._undos) for each in plan.changes]
+        for script in self._scripts:
+            script.report = self._report
+            attempt(script.name, partial(find_change(script.name).apply, script))
+        if plan.perturb:
+            models.on_model(partial(perturb, precision=plan.perturb))
+        if plan.outputs:
+            keep_outputs(models, self._folder)
+        self._blocks = Blocks(plan.toggle, self._folder, self._turn_last) if plan.toggle else None
+
+    def step_ended(self, done: int) -> None:
+        """The recorder counts the steps; their ends are where a change may be switched."""
+        if self._blocks:
+            self._blocks.step_ended(done)
+
+    def close(self) -> None:
+        """Write what became of the changes, and undo them."""
+        self._report()
+        for script in reversed(self._scripts):
+            script.turn(False)
+        while self._undos:
+            self._undos.pop()()
+
+    def _turn_last(self, on: bool) -> None:
+        last = self._scripts[-1]
+        attempt(last.name, partial(last.turn, on))
+
+    def _report(self) -> None:
+        if os.environ.get("RANK", "0") == "0":  # of several ranks one answers for all
+            write(self._folder, CHANGES, [script.outcome() for script in self._scripts])
+
+
+def begin(argument: str) -> Run:
+    """Do to this process what the plan says; torch is there, the script's own lines are not yet."""
+    plan = read_plan(argument)
+    if plan.seed is not None:
+        set_seeds(plan.seed)
+    run = Run(plan)
+    parent = os.getpid()
+    atexit.register(lambda: run.close() if os.getpid() == parent else None)
+    return run
+
+
+def attempt(name: str, action: Action) -> None:
+    """Apply a part of a change; a change that cannot be applied must not be timed as if it were."""
+    try:
+        action()
+    except Exception as error:  # noqa: BLE001 whatever it is, the run ends here
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        sys.stderr.write(f"pitstop: change {name} failed: {said}\n")
+        sys.stderr.flush()
+        os._exit(CANNOT_BEGIN)

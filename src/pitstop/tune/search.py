@@ -1,0 +1,327 @@
+"""Search: try one change after the other on top of those kept, and prove the sum of them.
+
+Nothing here starts a process. What a search may ask of the script is the ``Track``; given the same
+answers it takes the same decisions, so it is tested with a simulated script, and a search that was
+interrupted goes on by being given the answers of before.
+
+**Numbers first.** A candidate runs once in a fresh process, and the numbers of that run are held
+against those of the untouched script. What fails, runs out of memory or drifts ends there.
+
+**Then time**, in pairs that alternate, as ``compare.pairs`` has it: blocks of steps inside one
+process where the change can be switched, else fresh processes. What is better beyond the noise is
+kept. What took much longer in its first run than the runs before and after it is spared the pairs.
+
+**Passengers.** A change may have been kept for what a later one does as well. Each is left out once
+more, and goes if it no longer helps.
+
+**Proof.** Fresh processes again: the untouched script against all that was kept.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pitstop.compare import pairs
+from pitstop.compare.judge import judge
+from pitstop.compare.pairs import Pairs, looks_within
+from pitstop.compare.quantities import Quantity, Sample, step_ms
+from pitstop.core.comparison import Comparison
+from pitstop.core.trial import Trial, Verdict
+from pitstop.core.units import binary_bytes, count, percent
+from pitstop.tune import weigh
+from pitstop.tune.budget import Costs
+from pitstop.tune.candidates import Candidate, rival
+from pitstop.tune.change import Goal
+from pitstop.tune.plan import Wanted
+from pitstop.tune.track import Changes, Checked, RunError, Track, label
+
+NEAR_LIMIT = 0.92  # of the device's memory: the rest goes to fragments, cuDNN and longer inputs
+HOPELESS = 1.3  # times as long as its neighbours in one run: pairs would only tell how much longer
+WORTH_BYTES = 0.03  # of the peak: what a change must save at least to be kept for memory
+SPENT = "the budget is spent"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user wants, and what the machine can hold."""
+
+    goal: Goal = "time"
+    limit_bytes: int | None = None  # of the GPU; null without one
+    metrics: tuple[Quantity, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who hears how the search goes."""
+
+    doing: Callable[[str], None] = lambda _: None
+    tried: Callable[[Trial], None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All that a search has come to so far."""
+
+    untouched: Checked | None = None  # null: not even that run was finished
+    trials: tuple[Trial, ...] = ()
+    kept: Changes = ()
+    proof: tuple[Comparison, ...] = ()  # untouched against all kept; empty: there was none
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class Search:
+    """One search. ``found`` grows with it, and is there after Ctrl-C."""
+
+    def __init__(
+        self, track: Track, costs: Costs, asked: Asked, listener: Listener | None = None
+    ) -> None:
+        self._track = track
+        self._costs = costs
+        self._asked = asked
+        self._listener = listener or Listener()
+        self._kept: list[Candidate] = []  # each with the one set of options that was kept
+        self._base = Checked()  # the last run with all that is kept
+        self.found = Found()
+
+    def run(self, candidates: Sequence[Candidate]) -> Found:
+        """Null, candidates, passengers, proof; Ctrl-C ends it with what is known by then."""
+        try:
+            self._listener.doing("the untouched script, twice: its numbers are the measure")
+            self._base = self._track.check(())
+            self.found = replace(self.found, untouched=self._base)
+            self._try_all(candidates)
+            if self._asked.goal == "time":
+                self._drop_passengers()
+            self._prove()
+        except KeyboardInterrupt:
+            self.found = replace(self.found, interrupted=True)
+        return self.found
+
+    # Candidates
+
+    def _try_all(self, candidates: Sequence[Candidate]) -> None:
+        for place, candidate in enumerate(candidates):
+            name = candidate.change.name
+            if self._left_s < self._costs.candidate_s(candidate):
+                names = ", ".join(each.change.name for each in candidates[place:])
+                self._note(f"not tried, since {SPENT}: {names}")
+                return
+            self._listener.doing(f"{name} ({place + 1} of {len(candidates)})")
+            if other := rival(name, [each.change.name for each in self._kept]):
+                self._publish(Trial(name, "not-applicable", note=f"{other} is kept"))
+                continue
+            for trial in self._trials_of(candidate):
+                self._publish(trial)
+
+    def _trials_of(self, candidate: Candidate) -> Iterator[Trial]:
+        """Each set of options has its first run; the best of those that hold is timed."""
+        fine: list[tuple[Wanted, Checked]] = []
+        for wanted in candidate.wanted():
+            checked = self._checked(wanted)
+            if checked.refused:
+                yield self._trial(candidate, wanted, checked.refused, checked, checked.note)
+            else:
+                fine.append((wanted, checked))
+        fine.sort(key=lambda pair: self._rank(pair[1]))
+        for wanted, checked in fine[1:]:
+            note = f"in its first run behind {label(fine[0][0])}"
+            yield self._trial(candidate, wanted, "not-faster", checked, note)
+        for wanted, checked in fine[:1]:
+            trial = self._weighed(candidate, wanted, checked)
+            if trial.verdict == "kept":
+                self._base = checked
+                self._kept.append(replace(candidate, options=(wanted.options,)))
+            yield trial
+
+    def _checked(self, wanted: Wanted) -> Checked:
+        try:
+            return self._track.check((*self._changes, wanted))
+        except RunError as error:
+            return Checked(error.verdict, error.note)
+
+    def _rank(self, checked: Checked) -> float:
+        number = checked.step_ms if self._asked.goal == "time" else checked.peak_bytes
+        return math.inf if number is None else number
+
+    def _weighed(self, candidate: Candidate, wanted: Wanted, checked: Checked) -> Trial:
+        """The verdict on a change whose numbers hold."""
+        if self._asked.goal == "memory":
+            verdict, note = self._by_memory(checked)
+            return self._trial(candidate, wanted, verdict, checked, note)
+        try:
+            if self._hopeless(checked):
+                note = "much slower in its first run than the runs around it"
+                return self._trial(candidate, wanted, "not-faster", checked, note)
+            times = self._timed(wanted, candidate.change.toggles, self._changes)
+        except RunError as error:
+            return self._trial(candidate, wanted, error.verdict, checked, error.note)
+        step = weigh.compared(times)
+        verdict, note = weigh.verdict_on(step)
+        if verdict == "kept" and (crowded := self._crowded(checked)):
+            verdict, note = "out-of-memory", crowded
+        trial = self._trial(candidate, wanted, verdict, checked, note)
+        before, after = weigh.timing(times.before), weigh.timing(times.after)
+        return replace(trial, step=step, before=before, after=after)
+
+    def _hopeless(self, checked: Checked) -> bool:
+        """Whether it is far slower than its neighbours in time, the run before and one after."""
+        before, own = self._base.step_ms, checked.step_ms
+        if before is None or own is None or own < HOPELESS * before:
+            return False
+        return own > HOPELESS * _step_ms(self._track.sample(self._changes))
+
+    def _by_memory(self, checked: Checked) -> tuple[Verdict, str]:
+        """Peaks hardly vary from run to run: one each will do. The time is told, not judged."""
+        before, after = self._base.peak_bytes, checked.peak_bytes
+        if not before or not after:
+            return "not-applicable", "no peak was recorded"
+        saves = after < (1 - WORTH_BYTES) * before
+        said = [] if saves else [f"saves less than {percent(WORTH_BYTES)} of the peak"]
+        if self._base.step_ms and checked.step_ms:
+            said.append(f"its step took {checked.step_ms / self._base.step_ms:.2f} times as long")
+        return "kept" if saves else "not-faster", "; ".join(said)
+
+    def _crowded(self, checked: Checked) -> str:
+        """Why a faster change is refused for its memory; empty where it has room."""
+        limit, peak = self._asked.limit_bytes, checked.peak_bytes or 0
+        if not limit or peak <= max(NEAR_LIMIT * limit, self._base.peak_bytes or 0):
+            return ""
+        return f"faster, but its peak of {binary_bytes(peak)} comes near the {binary_bytes(limit)}"
+
+    def _timed(self, wanted: Wanted, toggles: bool, others: Changes) -> Pairs[float]:
+        """Pairs without and with a change, until the answer is clear or time is short."""
+        changes = (*others, wanted)
+        looks = looks_within(max(pairs.FEWEST, self._costs.affordable(self._left_s, toggles)))
+        if toggles:
+            found = self._blocks(changes, looks)
+            if len(found.before) >= pairs.FEWEST:
+                return found  # else the script is too short to be cut into blocks
+        batch = [0]
+
+        def once(chosen: Changes) -> float:
+            """The time for the work of one untouched step."""
+            sample = self._track.sample(chosen)
+            batch[0] = batch[0] or sample.batch or 0
+            share = batch[0] / sample.batch if sample.batch else 1.0
+            return share * _step_ms(sample)
+
+        found = pairs.measure(lambda: once(others), lambda: once(changes), weigh.clear, looks)
+        if found.interrupted:
+            raise KeyboardInterrupt
+        return found
+
+    def _blocks(self, changes: Changes, looks: Sequence[int]) -> Pairs[float]:
+        found: Pairs[float] = Pairs()
+        for look in looks:
+            new = self._track.blocks(changes, look - len(found.before))
+            found = Pairs((*found.before, *new.before), (*found.after, *new.after))
+            if len(found.before) < look or weigh.clear(found):
+                break
+        return found
+
+    # Passengers
+
+    def _drop_passengers(self) -> None:
+        """Leave each kept change out once more; the last one was timed on top of all others."""
+        for candidate in self._kept[:-1]:
+            (wanted,) = candidate.wanted()
+            if self._left_s < self._costs.timing_s(candidate):
+                self._note(f"{label(wanted)} was not left out once more, since {SPENT}")
+                continue
+            self._listener.doing(f"all that is kept, without {label(wanted)}")
+            others = tuple(each for each in self._changes if each != wanted)
+            try:
+                step = weigh.compared(self._timed(wanted, candidate.change.toggles, others))
+            except RunError:
+                continue  # the others do not run without it
+            if not weigh.helps(step):
+                self._kept.remove(candidate)
+                self._drop(label(wanted), step)
+
+    def _drop(self, name: str, step: Comparison) -> None:
+        note = "a passenger: beside the others it no longer helps"
+        trials = [
+            replace(each, verdict="not-faster", step=step, note=note)
+            if (each.change, each.verdict) == (name, "kept")
+            else each
+            for each in self.found.trials
+        ]
+        self.found = replace(self.found, trials=tuple(trials), kept=self._changes)
+        self._listener.tried(next(each for each in trials if each.change == name))
+
+    # Proof
+
+    def _prove(self) -> None:
+        """The untouched script against all that was kept, in fresh processes."""
+        if not self._kept:
+            return
+        self._listener.doing("the proof: untouched against all that is kept")
+        most = max(1, self._costs.affordable(self._track.left_s(), toggles=False))
+        if most < pairs.FEWEST:
+            self._note(f"the proof has only {count(most, 'pair')}, since {SPENT}")
+        try:
+            found = pairs.measure(
+                lambda: self._track.sample(()),
+                lambda: self._track.sample(self._changes),
+                self._proved,
+                looks_within(most),
+            )
+        except RunError as error:
+            self._note(f"the proof was not finished: {error.note}")
+            return
+        if found.before:
+            self._proved(found)
+        if found.interrupted:
+            raise KeyboardInterrupt
+
+    def _proved(self, found: Pairs[Sample]) -> bool:
+        proof = judge(found.before, found.after, self._asked.metrics)
+        self.found = replace(self.found, proof=proof)
+        return leading(self.found, self._asked.goal).verdict != "inconclusive"
+
+    # Bookkeeping
+
+    @property
+    def _changes(self) -> Changes:
+        return tuple(wanted for candidate in self._kept for wanted in candidate.wanted())
+
+    @property
+    def _left_s(self) -> float:
+        """What is left of the budget when the proof has its share."""
+        return self._track.left_s() - self._costs.proof_s
+
+    def _trial(
+        self, candidate: Candidate, wanted: Wanted, verdict: Verdict, checked: Checked, note: str
+    ) -> Trial:
+        return Trial(
+            label(wanted),
+            verdict,
+            memory=weigh.peaks(self._base, checked),
+            predicted=candidate.predicted,
+            drift=checked.drift,
+            tolerance=checked.tolerance,
+            note=note,
+        )
+
+    def _publish(self, trial: Trial) -> None:
+        trials = (*self.found.trials, trial)
+        self.found = replace(self.found, trials=trials, kept=self._changes)
+        self._listener.tried(trial)
+
+    def _note(self, text: str) -> None:
+        self.found = replace(self.found, notes=(*self.found.notes, text))
+
+
+def _step_ms(sample: Sample) -> float:
+    found = step_ms(sample.evidence)
+    if found is None:
+        raise RunError("failed", "it finished no step after its warm-up: give more --steps")
+    return found
+
+
+def leading(found: Found, goal: Goal) -> Comparison:
+    """The quantity of the proof that answers the question."""
+    larger = any(each.name == "batch-size" for each in found.kept)
+    wanted = {"time": ["samples" if larger else "step"], "memory": ["gpu-memory", "host-memory"]}
+    return next((each for each in found.proof if each.metric in wanted[goal]), found.proof[0])

@@ -1,0 +1,57 @@
+"""Session: what was asked of one search, kept with its runs so that it can be resumed."""
+
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pitstop.core import store
+from pitstop.core.errors import PitstopError
+from pitstop.tune.change import Goal
+
+SESSIONS = Path(".pitstop") / "tune"
+FILE = "session.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The command and the options of one search."""
+
+    words: tuple[str, ...]  # the whole command line, Python included
+    typed: tuple[str, ...]  # the script and its arguments, as they were typed
+    goal: Goal = "time"
+    steps: int | None = None
+    budget_minutes: float = 30.0
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()  # patterns
+    lower_better: tuple[str, ...] = ()
+    vary: str = ""
+    training_changes: bool = False
+    in_place: bool = False
+
+    @property
+    def name(self) -> str:
+        """The script without its path, or the module."""
+        words = [word for word in self.typed if word != "-m"]
+        return Path(words[0]).name if words else "the script"
+
+
+def begin(root: Path, session: Session) -> Path:
+    """A new folder for a search below ``root``, named after time and script."""
+    stem = re.sub(r"[^\w.-]", "-", session.name.removesuffix(".py"))
+    folder = root / SESSIONS / f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}"
+    store.save(folder / FILE, session)
+    (root / ".pitstop" / ".gitignore").write_text("*\n", encoding="utf-8")
+    return folder
+
+
+def find(root: Path, name: str) -> tuple[Path, Session]:
+    """The search with this ID, or the beginning of one; ``last`` is the newest."""
+    known = sorted(path.parent for path in (root / SESSIONS).glob(f"*/{FILE}"))
+    found = known[-1:] if name == "last" else [each for each in known if each.name.startswith(name)]
+    if len(found) != 1:
+        problem = "matches several searches" if found else "is no search that was begun here"
+        hint = f": choose from {', '.join(each.name for each in (found or known)[-3:])}"
+        raise PitstopError(f"{name!r} {problem}{hint if known else ''}")
+    return found[0], store.load(found[0] / FILE, Session)

@@ -1,0 +1,135 @@
+"""Story: what a search came to, as a Report, the answer first."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pitstop.core.comparison import Comparison
+from pitstop.core.ledger import Cause, Ledger
+from pitstop.core.report import Report, Table
+from pitstop.core.trial import Trial
+from pitstop.core.units import binary_bytes, change, count, milliseconds, percent
+from pitstop.report.waterfall import ORDER, label
+from pitstop.report.wording import interval
+from pitstop.tune.change import Goal
+from pitstop.tune.search import Found, leading
+from pitstop.tune.track import label as name_of
+
+LONGER = "pitstop tune --resume goes on where it ended"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the story is about, beside what the search found."""
+
+    name: str  # of the script
+    goal: Goal = "time"
+    command: str = ""  # as it was typed, to be run with what was kept
+    tuned: str = ""  # the file that holds what was kept; empty: none was written
+    after: Ledger | None = None  # where the step goes with all that was kept
+    notes: tuple[str, ...] = ()
+
+
+def tell(profile: Report, found: Found, about: About) -> Report:
+    """The report of a search, on top of that of the untouched run."""
+    return replace(
+        profile,
+        command="tune",
+        verdict=_verdict(found, about),
+        why=_why(found),
+        next=_next(found, about),
+        trials=found.trials,
+        comparisons=found.proof,
+        tables=tuple(_before_and_after(profile.ledger, about.after)),
+        notes=(*_null(found), *found.notes, *about.notes),
+    )
+
+
+def proved(found: Found, goal: Goal) -> bool:
+    """Whether what was kept may be handed out: nothing speaks against it in the proof."""
+    return bool(found.kept) and (
+        not found.proof or leading(found, goal).verdict in {"better", "inconclusive"}
+    )
+
+
+def _verdict(found: Found, about: About) -> str:
+    if not found.kept:
+        if found.interrupted:
+            return f"{about.name}: ended by Ctrl-C; nothing was kept until then."
+        aim = "makes it faster" if about.goal == "time" else "saves memory"
+        return f"{about.name}: nothing that was tried {aim}. It is left as it is."
+    if not found.proof:
+        names = ", ".join(map(name_of, found.kept))
+        end = "ended by Ctrl-C before the proof" if found.interrupted else "there was no proof"
+        return f"{about.name}: {end}; kept until then: {names}."
+    return f"{about.name}: {_proof(leading(found, about.goal))}"
+
+
+def _proof(step: Comparison) -> str:
+    """What the last pairs said."""
+    before, after = (_quantity(each, step.unit) for each in (step.before, step.after))
+    by = change(step.ratio) if step.ratio else "n/a"
+    by = f"{by} ({interval(step)})" if step.low is not None else by
+    said = f"{step.metric} {after} instead of {before}, {by}"
+    if step.verdict == "better":
+        return f"{said}, and the numbers hold."
+    if step.verdict == "inconclusive":
+        return f"{said}; each change was proved, their sum is inconclusive: {step.reason}."
+    return f"together what was kept is no gain: {said}."
+
+
+def _why(found: Found) -> str:
+    counts = Counter(each.verdict for each in found.trials)
+    parts = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
+    tried = f"{count(len(found.trials), 'trial')}: {parts}." if found.trials else "No trial ended."
+    kept = ", ".join(map(name_of, found.kept))
+    return f"Kept: {kept}. {tried}" if kept else tried
+
+
+def _null(found: Found) -> Iterator[str]:
+    if found.untouched and found.untouched.note:
+        yield f"the untouched script against itself: {found.untouched.note}"
+
+
+def _next(found: Found, about: About) -> str:
+    if about.tuned:
+        return f"pitstop run --with {about.tuned} {about.command}"
+    if found.interrupted:
+        return LONGER
+    if any(each.verdict == "noisy" for each in found.trials):
+        return "a quieter machine, or longer runs (--steps), would settle what was noisy"
+    return ""
+
+
+def _before_and_after(before: Ledger | None, after: Ledger | None) -> Iterator[Table]:
+    """Both waterfalls side by side."""
+    if before is None or after is None:
+        return
+    rows = [
+        (label(cause, before), *(milliseconds(each.total(cause)) for each in (before, after)))
+        for cause in ORDER
+        if _worth_a_row(cause, (before, after))
+    ]
+    total = ("step", milliseconds(before.step_ms), milliseconds(after.step_ms))
+    yield Table("where the step goes", ("untouched", "all kept"), (*rows, total))
+
+
+def _worth_a_row(cause: Cause, ledgers: Sequence[Ledger]) -> bool:
+    return any(each.total(cause) for each in ledgers)
+
+
+def _quantity(value: float | None, unit: str) -> str:
+    if value is None:
+        return "n/a"
+    if unit == "ms":
+        return milliseconds(value)
+    return binary_bytes(value) if unit == "bytes" else f"{value:.4g} {unit}"
+
+
+def said(trial: Trial) -> str:
+    """One line for a trial that has just ended: ``tf32: kept, 12 % (11 to 14 %) less``."""
+    gain = ""
+    if trial.step and trial.step.ratio and trial.verdict == "kept":
+        gain = f", {percent(1 - trial.step.ratio)} less time"
+    note = f" ({trial.note})" if trial.note else ""
+    return f"{trial.change}: {trial.verdict}{gain}{note}"

@@ -1,0 +1,57 @@
+"""Toggle: time a change inside one process, by switching it off and on between blocks of steps.
+
+Blocks alternate as runs do in ``compare.pairs``: off on, on off, off on. The first step of each
+block pays for the switching and is not timed. A GPU works behind the script's back, so its queue
+is emptied at both ends of what is timed.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+from pitstop.tune.plan import BLOCKS, Block, Toggle, write
+
+
+def is_on(number: int) -> bool:
+    """Whether the change is on in this block, counted from 0: off on, on off, off on ..."""
+    return number % 4 in {1, 2}
+
+
+class Blocks:
+    """Follows the steps of the script, switches at the borders, and writes down each block."""
+
+    def __init__(self, toggle: Toggle, folder: Path, switch: Callable[[bool], None]) -> None:
+        self._toggle = toggle
+        self._folder = folder
+        self._switch = switch
+        self._blocks: list[Block] = []
+        self._begun = 0.0
+
+    def step_ended(self, done: int) -> None:
+        """So many steps are done."""
+        number, place = divmod(done - self._toggle.warmup, self._toggle.steps + 1)
+        if number < 0:
+            return
+        if place == 0:
+            self._finish(number, done)
+            self._switch(is_on(number))
+        elif place == 1:
+            self._begun = _now()
+
+    def _finish(self, number: int, done: int) -> None:
+        """Write down the block before this one; the first has none."""
+        if number == 0:
+            self._blocks.clear()  # what was timed while the script's steps were taken for others
+            return
+        steps = self._toggle.steps
+        ms = (_now() - self._begun) * 1000 / steps
+        self._blocks.append(Block(is_on(number - 1), done - steps, steps, ms))
+        write(self._folder, BLOCKS, self._blocks)
+
+
+def _now() -> float:
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return perf_counter()

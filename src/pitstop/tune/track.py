@@ -1,0 +1,53 @@
+"""Track: what a search may ask of the script, whoever runs it: processes, or a simulation."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pitstop.compare.pairs import Pairs
+from pitstop.compare.quantities import Sample
+from pitstop.core.trial import Verdict
+from pitstop.tune.plan import Wanted
+
+Changes = tuple[Wanted, ...]
+
+
+class RunError(Exception):
+    """A run that came to nothing, and what that means for the change that was tried."""
+
+    def __init__(self, verdict: Verdict, note: str) -> None:
+        super().__init__(note)
+        self.verdict: Verdict = verdict
+        self.note = note
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A fresh run with some changes, its numbers held against those of the untouched script."""
+
+    refused: Verdict | None = None  # null: it ran, and its numbers hold
+    note: str = ""
+    step_ms: float | None = None
+    peak_bytes: int | None = None
+    drift: float | None = None  # largest relative error
+    tolerance: float | None = None  # what rounding alone would do
+
+
+class Track(Protocol):
+    """A run that comes to nothing raises ``RunError``."""
+
+    def check(self, changes: Changes) -> Checked:
+        """Run it once with these changes, and look at its numbers."""
+
+    def sample(self, changes: Changes) -> Sample:
+        """Run it once with these changes, to be timed."""
+
+    def blocks(self, changes: Changes, number: int) -> Pairs[float]:
+        """Milliseconds of a step with the last change off and on, in so many pairs of blocks."""
+
+    def left_s(self) -> float:
+        """How much of the budget is left."""
+
+
+def label(wanted: Wanted) -> str:
+    """A change as people read it: ``loader workers=2``."""
+    return " ".join([wanted.name, *(f"{key}={value}" for key, value in wanted.options.items())])

@@ -1,0 +1,181 @@
+"""Trials: run the script once in a fresh process, with changes, and leave nothing behind.
+
+What the script writes goes to a scratch folder that is wiped afterwards, so every trial starts from
+the same files. A trial that crashes, hangs or runs out of memory is a ``TrialRun`` that says so;
+its processes, its shared memory and its files are gone in any case.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from uuid import uuid4
+
+from pitstop.compare.record import Recording, record
+from pitstop.core.evidence import Evidence
+from pitstop.profile.collect import lines
+from pitstop.profile.launch import Apart
+from pitstop.profile.options import FIRST
+from pitstop.tune import family, plan, readings, scratch, written
+from pitstop.tune.endings import Ending, ending
+from pitstop.tune.plan import Outcome, Plan
+from pitstop.tune.readings import Readings
+from pitstop.tune.turns import my_turn
+from pitstop.tune.written import Written
+
+SCRATCH = "scratch"
+PREFIX = "pitstop-trial-"
+SHORT = Path("/tmp")  # noqa: S108 short enough for sockets
+LONGEST_PATH = 50  # a socket's path has 107 bytes, of which 32 and our own 22 come after it
+COMPILED = "compiled"  # what inductor compiled, beside the folders of the trials that share it
+QUIET = {  # services that would keep a record of each trial
+    "COMET_MODE": "disabled",
+    "NEPTUNE_MODE": "debug",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "WANDB_MODE": "disabled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to run trials: the same for all that are to be compared."""
+
+    steps: int | None = None  # end the run after so many
+    warmup: int = 3
+    inspect: int = 0
+    timeout_s: float = 600.0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    in_place: bool = False  # let the script write where it wants to
+    lists_writes: bool = False  # tell what it writes; for the first run
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRun:
+    """One trial, however it ended."""
+
+    recording: Recording
+    ending: Ending
+    wall_s: float
+    outcomes: tuple[Outcome, ...]  # what became of each change
+    readings: Readings
+    written: Written | None = None  # only where it was asked for
+
+    @property
+    def evidence(self) -> Evidence:
+        """What was recorded of its first process."""
+        return self.recording.evidences[0]
+
+    @property
+    def held(self) -> int:
+        """How often the last change took hold."""
+        return self.outcomes[-1].applied if self.outcomes else 0
+
+    @property
+    def declined(self) -> str:
+        """Why the last change does not apply; empty where it does."""
+        return self.outcomes[-1].declined if self.outcomes else ""
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """The most memory in use: of the GPU where there is one, else of the host."""
+        memory = [each for one in self.recording.evidences for each in one.memory]
+        gpu = [each.gpu_peak_bytes for each in memory if each.gpu_peak_bytes]
+        host = [each.host_bytes for each in memory if each.host_bytes]
+        return max(gpu or host, default=None)
+
+
+def run_trial(
+    words: Sequence[str], wanted: Plan, folder: Path, settings: Settings | None = None
+) -> TrialRun:
+    """Run a command with a plan, recorded in ``folder``, which is emptied; Ctrl-C ends it at once.
+
+    The folder of the plan is set here.
+    """
+    settings = settings or Settings()
+    folder = folder.absolute()
+    _wipe(folder)  # what an interrupted trial left would be read as this one's
+    folder.mkdir(parents=True, exist_ok=True)
+    tag = uuid4().hex
+    temporary = _temporary_folder()
+    where = [] if not settings.lists_writes else written.folders_of(words, Path.cwd())
+    before = written.snapshot(where)
+    try:
+        with my_turn():
+            run = _run(words, wanted, folder, settings, _environment(tag, folder, temporary))
+        if not settings.lists_writes:
+            return run
+        found = written.written(folder / SCRATCH, before, written.snapshot(where))
+        return replace(run, written=found)
+    finally:
+        seen = [row[0] for sample in lines(folder / "host.jsonl") for row in sample["memory"]]
+        family.clean_shared_memory({*seen, *family.end(tag)})
+        _wipe(folder / SCRATCH)
+        _wipe(temporary)
+
+
+def _run(
+    words: Sequence[str],
+    wanted: Plan,
+    folder: Path,
+    settings: Settings,
+    environment: Mapping[str, str],
+) -> TrialRun:
+    also = [(plan.BEGIN, replace(wanted, folder=str(folder)).to_json())]
+    if wanted.outputs:
+        also.append((readings.BEGIN, str(folder)))
+    if settings.lists_writes:
+        also.insert(0, (written.BEGIN, environment[FIRST].partition(" ")[2]))
+    extra = {} if settings.in_place else environment
+    if wanted.seed is not None and "PYTHONHASHSEED" not in os.environ:
+        extra = {**extra, "PYTHONHASHSEED": str(wanted.seed)}  # the order of sets of strings
+    apart = Apart(
+        settings.timeout_s,
+        {family.VARIABLE: environment[family.VARIABLE], **extra, **settings.environment},
+    )
+    begun = time.monotonic()
+    recording = record(
+        words, folder, settings.steps, settings.warmup, settings.inspect, tuple(also), apart
+    )
+    wall_s = time.monotonic() - begun
+    return TrialRun(
+        recording,
+        ending(recording, wall_s, settings.timeout_s),
+        wall_s,
+        tuple(plan.read_outcomes(folder)),
+        readings.read(folder, recording.evidences[0]),
+    )
+
+
+def _environment(tag: str, folder: Path, temporary: Path) -> dict[str, str]:
+    """Variables of a trial that must leave no trace."""
+    compiled = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or str(folder.parent / COMPILED)
+    alone = [str(folder), str(temporary), compiled]
+    first = {"folder": str(folder / SCRATCH), "alone": alone}
+    return {
+        **QUIET,
+        FIRST: f"{scratch.BEGIN} {json.dumps(first)}",
+        "MLFLOW_TRACKING_URI": (temporary / "mlflow").as_uri(),
+        "TMPDIR": str(temporary),
+        "TORCHINDUCTOR_CACHE_DIR": compiled,
+        family.VARIABLE: tag,
+    }
+
+
+def _temporary_folder() -> Path:
+    """A new folder for temporary files; multiprocessing puts sockets there."""
+    if len(tempfile.gettempdir()) > LONGEST_PATH and SHORT.is_dir():
+        return Path(tempfile.mkdtemp(prefix=PREFIX, dir=SHORT))
+    return Path(tempfile.mkdtemp(prefix=PREFIX))
+
+
+def _wipe(folder: Path) -> None:
+    """Delete a folder, also one in which the script has made parts read-only."""
+    if not folder.exists():
+        return
+    for root, _, _ in os.walk(folder):
+        Path(root).chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,64 @@
+"""Weigh: pairs of times without and with a change, and what they mean for it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pitstop.compare import pairs
+from pitstop.compare.pairs import Pairs
+from pitstop.core.comparison import Comparison
+from pitstop.core.timing import Timing
+from pitstop.core.trial import Verdict
+from pitstop.core.units import percent
+from pitstop.tune.track import Checked
+
+FEWEST_SAMPLES = 4  # that a Timing is made of
+PEAK = pairs.Quality("peak memory", "bytes")
+
+
+def compared(times: Pairs[float]) -> Comparison:
+    """The step time with a change against that without."""
+    return pairs.verdict(times.before, times.after, pairs.noise(times.before, times.after))
+
+
+def clear(times: Pairs[float]) -> bool:
+    """Whether more pairs would not change what becomes of it."""
+    step = compared(times)
+    return step.verdict != "inconclusive" or _cannot_help(step)
+
+
+def verdict_on(step: Comparison) -> tuple[Verdict, str]:
+    """What becomes of a change by its time, and why where it is not kept."""
+    if step.verdict == "better":
+        return "kept", ""
+    if step.verdict == "worse":
+        return "not-faster", "slower"
+    if step.verdict == "same" or _cannot_help(step):
+        return "not-faster", f"no gain of {percent(pairs.SMALLEST)} or more"
+    return "noisy", step.reason
+
+
+def helps(step: Comparison) -> bool:
+    """Whether a change that was proved before still seems to earn its place."""
+    if step.verdict == "better":
+        return True
+    gains = step.ratio is not None and step.ratio < 1 - pairs.SMALLEST
+    return step.verdict == "inconclusive" and gains
+
+
+def peaks(before: Checked, after: Checked) -> Comparison | None:
+    """Peak memory, from one run each; nothing where it was not recorded."""
+    a, b = before.peak_bytes, after.peak_bytes
+    if not a or not b:
+        return None
+    found = pairs.verdict([float(a)], [float(b)], 0.0, PEAK)
+    return replace(found, reason="one run each")
+
+
+def timing(samples: Sequence[float]) -> Timing | None:
+    """The samples as a Timing, where they are enough for one."""
+    return Timing(tuple(samples)) if len(samples) >= FEWEST_SAMPLES else None
+
+
+def _cannot_help(step: Comparison) -> bool:
+    """Whether even the better end of the interval is no gain worth having."""
+    return step.low is not None and step.low > 1 - pairs.SMALLEST

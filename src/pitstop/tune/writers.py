@@ -1,0 +1,158 @@
+"""Writers: functions of other libraries that open files in another language, out of Python's sight.
+
+Each row names a function and which of its arguments is a path. A module that is not there yet is
+attended to when the script imports it.
+"""
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, update_wrapper
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pitstop.tune.overlay import Overlay
+from pitstop.tune.stand import Function, Stand, Undo, asking, put
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A function that opens a path; what it does to it, unless its mode tells."""
+
+    module: str
+    name: str  # within the module, with dots
+    place: int  # of the path among its arguments
+    keyword: str
+    does: str = "write"  # "write", "edit" or "read"
+    mode: tuple[int, str] | None = None  # the argument that tells, and what it is when left out
+
+
+WRITERS = (
+    Writer("torch", "_C.PyTorchFileWriter", 0, "file_name"),  # torch.save, torch.export.save
+    Writer("torch", "_C.ScriptModule.save", 1, "filename"),
+    Writer("torch", "load", 0, "f", "read"),
+    Writer("torch.jit", "load", 0, "f", "read"),
+    Writer("torch.profiler.profiler", "_KinetoProfile.export_chrome_trace", 1, "path"),
+    Writer("torch.utils.tensorboard.writer", "FileWriter.__init__", 1, "log_dir", "edit"),
+    Writer("safetensors", "serialize_file", 1, "filename"),
+    Writer("safetensors", "safe_open", 0, "filename", "read"),
+    Writer("safetensors.torch", "serialize_file", 1, "filename"),
+    Writer("safetensors.torch", "safe_open", 0, "filename", "read"),
+    Writer("safetensors.numpy", "serialize_file", 1, "filename"),
+    Writer("cv2", "imwrite", 0, "filename"),
+    Writer("cv2", "imread", 0, "filename", "read"),
+    Writer("cv2", "VideoWriter", 0, "filename"),
+    Writer("cv2", "VideoCapture", 0, "filename", "read"),
+    Writer("h5py", "File.__init__", 1, "name", mode=(2, "r")),
+    Writer("av", "open", 0, "file", mode=(1, "r")),
+    Writer("torchvision.io.image", "write_file", 0, "filename"),
+    Writer("imageio_ffmpeg", "write_frames", 0, "path"),
+    Writer("sqlite3", "connect", 0, "database", "edit"),
+)
+
+
+def when_there(name: str, action: Callable[[ModuleType], None]) -> Callable[[], None]:
+    """Act on a module now, or as soon as it has been imported; return how to give up waiting."""
+    if (module := sys.modules.get(name)) is not None:
+        action(module)
+        return lambda: None
+    waiting = _Waiting(name, action)
+    sys.meta_path.insert(0, waiting)
+    return waiting.stop
+
+
+class _Waiting(MetaPathFinder):
+    """Finds nothing itself; sees a module being looked for and acts when it has been executed."""
+
+    def __init__(self, name: str, action: Callable[[ModuleType], None]) -> None:
+        self._name = name
+        self._action = action
+
+    def stop(self) -> None:
+        """Wait no more."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
+        """The usual spec, whose loader calls us once the module is complete."""
+        if name != self._name:
+            return None
+        self.stop()
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            self._follow(spec.loader)
+        else:
+            sys.meta_path.insert(0, self)  # it may be there when asked for again
+        return spec
+
+    def _follow(self, loader: Any) -> None:
+        execute = loader.exec_module
+
+        def execute_then_act(module: ModuleType) -> None:
+            loader.exec_module = execute  # others may wait for the same module
+            execute(module)
+            self._action(module)
+
+        loader.exec_module = execute_then_act
+
+
+def attend(module: ModuleType, overlay: Overlay, undos: list[Undo]) -> None:
+    """Replace the functions of a module that write out of Python's sight."""
+    for writer in WRITERS:
+        if writer.module == module.__name__:
+            *parents, name = writer.name.split(".")
+            owner: Any = module
+            for parent in parents:
+                owner = getattr(owner, parent, None)
+            original = getattr(owner, name, None)
+            if original is not None and not isinstance(original, Stand):
+                undos.append(put(owner, name, partial(_writer, overlay, writer)))
+
+
+def _writer(overlay: Overlay, writer: Writer, original: Function) -> Function:
+    def call(*arguments: Any, **options: Any) -> Any:
+        given = list(arguments)
+        place: Any = writer.place if writer.place < len(given) else writer.keyword
+        holder: Any = given if place == writer.place else options
+        path = holder[place] if holder is given else options.get(place)
+        if isinstance(path, str | os.PathLike) and not _is_no_path(path):
+            with asking():
+                found = _by_does(overlay, path, writer, given, options)
+            holder[place] = os.fspath(found) if isinstance(path, str) else Path(found)
+        return original(*given, **options)
+
+    if isinstance(original, type) or "." not in writer.name:
+        return Stand(original, call)
+    return update_wrapper(call, original)  # a method, which must be bound
+
+
+def _by_does(
+    overlay: Overlay, path: Any, writer: Writer, given: list[Any], options: dict[str, Any]
+) -> Any:
+    if writer.mode:
+        place, usual = writer.mode
+        mode = given[place] if place < len(given) else options.get("mode") or usual
+        return by_mode(overlay, path, mode.replace("r+", "a"))
+    if writer.does == "read":
+        return overlay.visible(path)
+    return overlay.writable(path, keep=writer.does == "edit")
+
+
+def _is_no_path(path: Any) -> bool:
+    """An address such as ``rtsp://...``, a database in memory."""
+    text = os.fspath(path)
+    return "://" in text or text.startswith((":", "file:"))
+
+
+def by_mode(overlay: Overlay, path: Any, mode: Any) -> Any:
+    """Where to open a path in this mode of ``open``."""
+    if "x" in mode:
+        return overlay.exclusive(path)
+    if "w" in mode:
+        return overlay.writable(path, keep=False)
+    return overlay.writable(path) if {"a", "+"} & set(mode) else overlay.visible(path)

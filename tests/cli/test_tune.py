@@ -1,0 +1,137 @@
+"""``pitstop tune`` and ``pitstop run``: a real script, and what they say where they cannot."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pitstop.cli import main
+from pitstop.core import store
+from pitstop.core.report import Report
+from pitstop.tune.session import Session, begin
+from pitstop.tune.tuned import read_tuned
+
+LOOP = """
+import sys
+import time
+from pathlib import Path
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+if Path("last.ckpt").exists():
+    sys.exit("resumed from another run")
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(400, 8))
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+for (x,) in DataLoader(data, batch_size=4, shuffle=True):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    time.sleep(0.001)
+    torch.save(model.state_dict(), "last.ckpt")
+print("fused", optimizer.param_groups[0]["fused"], sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop.py").write_text(LOOP)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ([], "no script given"),
+        (["no.py"], "no.py: no such file"),
+        (["--vary", "x", "loop.py"], "write it like"),
+        (["--metric", "psnr", "loop.py"], "parentheses"),
+        (["--lower-better", "psnr", "loop.py"], "no --metric has this name"),
+        (["--budget", "0", "loop.py"], "--budget"),
+        (["--resume", "2020"], "no search that was begun here"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_begun(arguments, hint, folder, capsys):
+    assert main.run(["tune", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert hint in err
+    assert err.count("\n") == 1
+    assert not (folder / ".pitstop").exists()
+
+
+def test_an_existing_result_is_never_replaced_unasked(folder, capsys):
+    Path("tuned.toml").write_text("mine")
+    assert main.run(["tune", "loop.py"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert Path("tuned.toml").read_text() == "mine"
+
+
+def test_a_script_that_fails_by_itself_is_quoted(folder, capfd):
+    pytest.importorskip("torch")
+    Path("bad.py").write_text("import torch\nraise ValueError('not today')\n")
+    assert main.run(["tune", "bad.py"]) == 2
+    assert "ValueError: not today; make it run by itself first" in capfd.readouterr().err
+
+
+def test_a_search_is_found_by_its_beginning(folder, capsys):
+    session = Session(("python", "loop.py"), ("loop.py",))
+    begun = begin(folder, session)
+    assert begun.name.endswith("-loop")
+    assert main.run(["tune", "--resume", "1999"]) == 2
+    assert begun.name in capsys.readouterr().err
+
+
+def test_a_real_script_is_tried_left_alone_and_resumed(folder, capfd):
+    """Whether a change is faster here is the machine's business; that it ends well is ours."""
+    pytest.importorskip("torch")
+    options = ["--only", "fused-optimizer,tf32", "--steps", "12", "--budget", "20"]
+    assert main.run(["tune", *options, "--format", "json", "loop.py", "--x"]) == 0
+    out, err = capfd.readouterr()
+    report = store.loads(out, Report)
+    tried = {each.change: each for each in report.trials}
+    assert set(tried) == {"fused-optimizer", "tf32"}
+    assert tried["tf32"].verdict == "not-applicable"
+    assert "GPU" in tried["tf32"].note
+    assert tried["fused-optimizer"].verdict in {"kept", "not-faster", "noisy"}
+    assert tried["fused-optimizer"].tolerance > 0
+    assert "runs of 12 steps" in err
+    assert not Path("last.ckpt").exists()
+    kept = read_tuned(Path("tuned.toml")) if Path("tuned.toml").exists() else ()
+    assert {each.name for each in kept} <= {"fused-optimizer"}
+    Path("tuned.toml").unlink(missing_ok=True)
+    assert main.run(["tune", "--resume", "--format", "json"]) == 0
+    again = store.loads(capfd.readouterr().out, Report)
+    assert again.trials == report.trials
+    assert again.comparisons == report.comparisons
+
+
+def test_run_applies_what_was_kept_and_says_what_did_not_take_hold(folder):
+    pytest.importorskip("torch")
+    Path("tuned.toml").write_text(
+        'schema = 1\n[[change]]\nname = "fused-optimizer"\n[[change]]\nname = "tf32"\n'
+    )
+    command = [sys.executable, "-m", "pitstop", "run", "--with", "tuned.toml", "loop.py", "--x"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
+    assert done.stdout == "fused True ['--x']\n"
+    assert done.stderr == "pitstop: tf32 did not take hold: no model on a GPU\n"
+    assert done.returncode == 0
+    assert Path("last.ckpt").exists()  # in earnest
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("schema = 1\n", "no change"),
+        ('schema = 1\n[[change]]\nname = "no-such"\n', "no-such: no such change"),
+    ],
+)
+def test_run_refuses_what_it_does_not_know(text, hint, folder, capsys):
+    Path("tuned.toml").write_text(text)
+    assert main.run(["run", "--with", "tuned.toml", "loop.py"]) == 2
+    assert hint in capsys.readouterr().err

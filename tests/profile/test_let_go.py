@@ -1,0 +1,126 @@
+"""At the end nothing of ours is left: no hook, no thread, nothing that holds what is torch's."""
+
+import gc
+import json
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pitstop.profile import kernels, profiler, timeline  # noqa: E402
+from pitstop.profile.launch import run  # noqa: E402
+from pitstop.profile.options import Options  # noqa: E402
+from pitstop.profile.scope import Scope  # noqa: E402
+
+# Registered before torch is imported, so it is called after our own end.
+SCRIPT = """
+import atexit, gc, json, sys, threading
+from pathlib import Path
+
+def tell():
+    gc.collect()
+    kinds = [type(each) for each in gc.get_objects()]
+    ours = {kind.__name__ for kind in kinds if str(kind.__module__).startswith("pitstop.profile")}
+    threads = [each.name for each in threading.enumerate() if each.name.startswith("pitstop")]
+    changed = [name for name, function in before.items() if function != state()[name]]
+    print(json.dumps([sorted(ours), threads, changed, sys.getswitchinterval()]))
+
+def state():
+    loader, modules = torch.utils.data.DataLoader, torch.nn.modules.module
+    return {
+        "backward": torch.autograd.backward.__code__.co_filename.endswith("autograd/__init__.py"),
+        "loader": loader.__init__.__code__.co_filename.endswith("dataloader.py"),
+        "save": torch.save.__code__.co_filename.endswith("serialization.py"),
+        "numpy": "numpy" in vars(torch.Tensor),
+        "hooks": [*modules._global_forward_pre_hooks, *modules._global_forward_hooks],
+        "modes": torch._C._len_torch_dispatch_stack(),
+        "profiler": torch._C._autograd._profiler_enabled(),
+    }
+
+atexit.register(tell)
+import torch
+from torch import nn
+before = dict.fromkeys(("backward", "loader", "save"), True)
+before |= {"numpy": False, "hooks": [], "modes": 0, "profiler": False}
+torch.manual_seed(0)
+data = torch.utils.data.TensorDataset(torch.randn(400, 8))
+model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters())
+scaler = torch.amp.GradScaler("cpu", enabled=ENABLED)
+kept = []
+for step, (x,) in enumerate(torch.utils.data.DataLoader(data, batch_size=4), 1):
+    loss = model(x).square().mean()
+    kept.append(loss)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+    END
+"""
+ENDS = [
+    ("if step == 8: break", {"trace": True, "inspect": 1}),  # inspector and profiler run
+    ("if step == 10: sys.exit(3)", {}),  # the sampler runs
+    ("if step == 30: raise KeyError('mine')", {}),
+    ("pass", {"steps": 9}),
+    (
+        "if step == 9: sys.modules['pitstop.profile.attach']._active[0]._spent = None",
+        {},
+    ),  # our fault
+]
+
+
+@pytest.mark.parametrize(("end", "options"), ENDS)
+def test_nothing_of_ours_outlives_the_script_however_it_ends(end, options, tmp_path):
+    path, printed, complained = tmp_path / "script.py", tmp_path / "out", tmp_path / "err"
+    path.write_text(SCRIPT.replace("END", end).replace("ENABLED", str("break" in end)))
+    with printed.open("wb") as out, complained.open("wb") as err:
+        run([sys.executable, str(path)], Options(str(tmp_path), **options), (out, err))
+    left, threads, changed, interval = json.loads(printed.read_text().splitlines()[-1])
+    assert left == ["Recorder"], complained.read_text()  # an empty one
+    assert (threads, changed, interval) == ([], [], 0.005)
+    assert ("recording stopped" in complained.read_text()) == ("= None" in end)
+
+
+class Profiler:
+    """Notes when it starts and stops."""
+
+    def __init__(self, log):
+        self._log = log
+
+    def start(self):
+        self._log.append("start")
+
+    def stop(self):
+        self._log.append("stop")
+
+
+def test_there_is_a_step_between_two_profilers(monkeypatch, tmp_path):
+    """Else the range of ``optimizer.step`` ends in freed memory, see ``profiler``."""
+    log = []
+    monkeypatch.setattr(kernels, "Profiler", lambda **_: Profiler(log))
+    monkeypatch.setattr(timeline, "Profiler", lambda **_: Profiler(log))
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    scope = Scope(Options(folder=str(tmp_path), warmup=1, baseline=1, inspect=2))
+    for done in range(1, 12):
+        log.append(done)
+        list(scope.step_ended(done))
+        if scope.wants(done):
+            scope.step_begins(done, 0, [])
+    text = " ".join(map(str, log))
+    assert text.startswith("1 2 3 start 4 stop 5 start 6 7 stop 8")
+    assert text.count("start") == 2
+
+
+def test_the_scripts_own_profiler_comes_first():
+    ours = profiler.Profiler()
+    ours.start()
+    torch.ones(2) + 1
+    with torch.profiler.profile() as theirs:
+        torch.ones(2) + 1
+        assert not profiler.may_profile()
+    assert any(event.name == "aten::add" for event in theirs.events())
+    assert ours.stop() is None
+    del theirs
+    gc.collect()
+    assert profiler.may_profile()

@@ -1,0 +1,87 @@
+"""A simulated script on a simulated machine: steps cost what we say, noise comes from a seed."""
+
+import random
+from dataclasses import dataclass, field
+
+from pitstop.compare.pairs import Pairs
+from pitstop.compare.quantities import Sample
+from pitstop.core.evidence import Evidence, Memory, Step
+from pitstop.tune.budget import Costs
+from pitstop.tune.candidates import Candidate
+from pitstop.tune.change import Change
+from pitstop.tune.plan import Toggle
+from pitstop.tune.track import Checked, RunError
+
+GIB = 2**30
+COSTS = Costs(start_s=5.0, step_s=0.1, steps=20, toggle=Toggle(steps=4))
+
+
+def candidate(name, toggles=True, options=({},), predicted=None):
+    """A change that does nothing by itself: the simulation knows what it would do."""
+    change = Change(name, "rounding", ("time", "memory"), "", lambda _: None, toggles=toggles)
+    return Candidate(change, tuple(options), predicted)
+
+
+@dataclass
+class Simulated:
+    """A ``Track``: ``step_ms`` is a function of the names (and options) of the changes."""
+
+    step_ms: object  # callable: dict name -> options, to milliseconds
+    refused: dict = field(default_factory=dict)  # name -> Checked
+    breaks: dict = field(default_factory=dict)  # name -> RunError while it is timed
+    peak_gib: dict = field(default_factory=dict)  # name -> GiB that it adds
+    noise: float = 0.003
+    budget_s: float = 3600.0
+    interrupt_at: int | None = None  # the run that Ctrl-C hits
+    log: list = field(default_factory=list)
+    clock_s: float = 0.0
+
+    def __post_init__(self):
+        self._random = random.Random(7)
+
+    def _once(self, kind, changes, steps):
+        self.log.append((kind, tuple(each.name for each in changes)))
+        if self.interrupt_at == len(self.log):
+            raise KeyboardInterrupt
+        ms = self._time(changes)
+        self.clock_s += COSTS.start_s + steps * ms / 1e3
+        return ms
+
+    def _time(self, changes):
+        noise = self._random.lognormvariate(0, self.noise)
+        return self.step_ms({each.name: each.options for each in changes}) * noise
+
+    def _peak(self, changes):
+        return int((2 + sum(self.peak_gib.get(each.name, 0) for each in changes)) * GIB)
+
+    def check(self, changes):
+        ms = self._once("check", changes, COSTS.steps)
+        for each in changes[-1:]:
+            if each.name in self.refused:
+                return self.refused[each.name]
+        return Checked(step_ms=ms, peak_bytes=self._peak(changes), drift=0.0, tolerance=1e-5)
+
+    def sample(self, changes):
+        ms = self._once("sample", changes, COSTS.steps)
+        for each in changes:
+            if each.name in self.breaks:
+                raise self.breaks[each.name]
+        memory = (Memory(1.0, gpu_peak_bytes=self._peak(changes)),)
+        return Sample(Evidence(steps=(Step(ms),) * 10, memory=memory), batch=4)
+
+    def blocks(self, changes, number):
+        self._once("blocks", changes, 2 * number * (COSTS.toggle.steps + 1))
+        if changes[-1].name in self.breaks:
+            raise self.breaks[changes[-1].name]
+        before = tuple(self._time(changes[:-1]) for _ in range(number))
+        return Pairs(before, tuple(self._time(changes) for _ in range(number)))
+
+    def left_s(self):
+        return self.budget_s - self.clock_s
+
+    def runs(self, kind, *names):
+        return sum(each == (kind, names) for each in self.log)
+
+
+def failing(note="RuntimeError: compile"):
+    return RunError("failed", note)

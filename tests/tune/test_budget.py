@@ -1,0 +1,48 @@
+"""What runs cost, and what a budget has room for."""
+
+import pytest
+
+from pitstop.tune.budget import choose, estimate, toggled_steps, within
+from pitstop.tune.plan import Toggle
+from tune.simulation import COSTS, candidate
+
+TOGGLED, FRESH = candidate("tf32"), candidate("loader", toggles=False, options=({}, {}))
+
+
+def test_a_toggled_run_has_a_step_for_each_switch():
+    assert toggled_steps(Toggle(steps=4, warmup=6), 6) == 6 + 12 * 5
+
+
+def test_fresh_pairs_cost_a_start_each_and_blocks_one_in_all():
+    assert COSTS.run_s == pytest.approx(7.0)
+    assert COSTS.timing_s(FRESH) == pytest.approx(12 * 7.0)
+    assert COSTS.timing_s(TOGGLED) == pytest.approx(5 + 66 * 0.1)
+    assert COSTS.candidate_s(FRESH) == pytest.approx(14 * 7.0)
+
+
+@pytest.mark.parametrize(("step_s", "steps", "block"), [(0.001, 63, 20), (0.5, 15, 2), (30, 9, 2)])
+def test_runs_are_as_long_as_steps_allow(step_s, steps, block):
+    costs = choose(5.0, step_s)
+    assert (costs.steps, costs.toggle.steps) == (steps, block)
+    assert choose(5.0, step_s, steps=11).steps == 11
+
+
+def test_the_estimate_counts_every_run():
+    found = estimate(COSTS, [TOGGLED, FRESH])
+    assert found.fewest_runs == 3 + 1 + 2
+    assert found.most_runs == 6 + 1 + 12 + 12
+    assert found.least_s == pytest.approx(6 * 7.0)
+    assert found.most_s == pytest.approx(6 * 7 + 11.6 + 84 + 1.25 * 84)
+
+
+def test_a_budget_takes_the_first_candidates_it_has_room_for():
+    room = COSTS.null_s + COSTS.proof_s + COSTS.candidate_s(TOGGLED) + 0.5
+    assert within(COSTS, [TOGGLED, FRESH], room) == [TOGGLED]
+    assert within(COSTS, [TOGGLED, FRESH], room - 1) == []
+
+
+def test_how_many_pairs_are_left():
+    assert COSTS.affordable(14.5 * 3, toggles=False) == 3
+    assert COSTS.affordable(1e9, toggles=False) == 24
+    assert COSTS.affordable(COSTS.blocks_s(12), toggles=True) == 12
+    assert COSTS.affordable(1.0, toggles=True) == 0

@@ -1,0 +1,491 @@
+"""Each change takes hold of a real script from outside, and does to its numbers what it says."""
+
+import math
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+import pitstop.tune.changes
+from pitstop.tune.change import find_change, load_changes
+from pitstop.tune.plan import Toggle
+from tune.running import TRAIN, TRAINS, run
+
+NAMES = [
+    "allocator",
+    "batch-size",
+    "bf16",
+    "channels-last",
+    "checkpointing-off",
+    "checkpointing-on",
+    "compile",
+    "cudnn-benchmark",
+    "fp16",
+    "fused-group-norm",
+    "fused-optimizer",
+    "inference-mode",
+    "loader",
+    "no-empty-cache",
+    "non-blocking",
+    "tf32",
+    "threads",
+]
+EAGER = {"backend": "aot_eager"}  # Dynamo and autograd as always; no C++ compiler is needed
+CHECKPOINTS = TRAIN.replace("block(x)", "checkpoint(block, x, use_reentrant=True)")
+WITHOUT_DROPOUT = TRAIN.replace("Dropout(0.1)", "Dropout(0.0)")
+ON_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def plain(folder):
+    """The losses of the untouched script."""
+    numbers = run(folder, TRAIN).numbers
+    assert len(numbers) == 8
+    return numbers
+
+
+def test_every_change_is_there_and_says_what_it_does():
+    changes = load_changes(pitstop.tune.changes)
+    assert [each.name for each in changes] == NAMES
+    for each in changes:
+        assert 20 < len(each.summary) <= 88 + 8, each.name
+        assert each.summary.endswith(".")
+        assert len(each.doc.splitlines()) > 2, each.name
+
+
+@pytest.mark.parametrize(
+    ("change", "times"),
+    [
+        (("loader", {"workers": 2}), 1),
+        ("checkpointing-on", 3 * 8),
+        (("compile", {"scope": "blocks", **EAGER}), 3),
+        (("compile", {"scope": "whole", **EAGER}), 1),
+    ],
+)
+def test_takes_hold_and_leaves_every_loss_as_it_was(change, times, folder, plain):
+    ran = run(folder, TRAIN, change)
+    assert ran.code == 0, ran.complained
+    assert ran.outcome.applied == times
+    assert not ran.outcome.declined
+    assert ran.numbers == plain
+
+
+@pytest.mark.parametrize(
+    ("change", "times"),
+    [
+        ("checkpointing-off", 3 * 8),
+        (("compile", {"scope": "inside-checkpoints", **EAGER}), 3),
+    ],
+)
+def test_checkpoints_are_skipped_or_compiled_inside(change, times, folder, plain):
+    ran = run(folder, CHECKPOINTS, change)
+    assert ran.code == 0, ran.complained
+    assert ran.outcome.applied == times
+    assert ran.numbers == plain
+
+
+@pytest.mark.parametrize(
+    ("change", "largest"), [("bf16", 0.02), ("fp16", 0.004), ("fused-optimizer", 1e-5)]
+)
+def test_takes_hold_and_rounds(change, largest, folder, plain):
+    ran = run(folder, TRAIN, change)
+    assert ran.code == 0, ran.complained
+    assert ran.outcome.applied > 0
+    drift = max(abs(a - b) / b for a, b in zip(ran.numbers, plain, strict=True))
+    assert 0 < drift < largest
+
+
+def test_channels_last_rounds_and_says_that_dropout_falls_elsewhere(folder):
+    before = run(folder, WITHOUT_DROPOUT).numbers
+    watched = "\nModel.forward = watch\ntrain(Model())\n"
+    watch = """
+forward = Model.forward
+def watch(self, x):
+    assert x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
+    assert self.head.weight.stride()[1] == 1
+    return forward(self, x)
+"""
+    source = WITHOUT_DROPOUT.replace("\ntrain(Model())\n", watch + watched)
+    ran = run(folder, source, "channels-last")
+    assert ran.code == 0, ran.complained
+    assert ran.outcome.applied == 4
+    assert ran.numbers == pytest.approx(before, rel=1e-4)
+    assert run(folder, TRAIN, "channels-last").outcome.effect == "other-randomness"
+
+
+def test_clips_are_laid_out_as_well(folder):
+    source = """
+import torch
+model = torch.nn.Conv3d(3, 8, 3)
+clip = torch.randn(1, 3, 8, 8, 8)
+def look(_, given):
+    print(given[0]["clip"].stride()[1], model.weight.stride()[1])
+class Outer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = model
+    def forward(self, batch):
+        look(None, (batch,))
+        return self.inner(batch["clip"])
+Outer()({"clip": clip})
+"""
+    assert run(folder, source, "channels-last").printed == ["1 1"]
+
+
+def test_autocast_holds_until_the_backward_pass_and_gives_back_float32_without_one(folder):
+    source = (
+        TRAINS
+        + """
+model = Model()
+x = torch.randn(4, 3, 8, 8)
+y = model(x)
+loss = (y @ y.T).mean()
+print(y.dtype, (y @ y.T).dtype, torch.is_autocast_enabled("cpu"))
+loss.backward()
+print(torch.is_autocast_enabled("cpu"), {p.grad.dtype for p in model.parameters()})
+with torch.no_grad():
+    print(model(x).dtype, torch.is_autocast_enabled("cpu"))
+print(model.eval()(x).dtype, torch.is_autocast_enabled("cpu"))
+"""
+    )
+    assert run(folder, source, "bf16").printed == [
+        "torch.bfloat16 torch.bfloat16 True",
+        "False {torch.float32}",
+        "torch.float32 False",
+        "torch.float32 False",
+    ]
+
+
+def test_fp16_unscales_before_clipping_and_between_accumulated_passes(folder):
+    source = (
+        TRAINS
+        + """
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(3):
+    optimizer.zero_grad()
+    for part in range(2):
+        (model(torch.randn(4, 3, 8, 8)) ** 2).mean().backward()
+    print(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5).item())
+    optimizer.step()
+    print(sum(p.double().sum() for p in model.parameters()).item())
+"""
+    )
+    plain, scaled = run(folder, source), run(folder, source, "fp16")
+    assert scaled.code == 0, scaled.complained
+    assert scaled.numbers != plain.numbers
+    assert scaled.numbers == pytest.approx(plain.numbers, rel=0.02)
+
+
+def test_fp16_skips_a_step_whose_gradients_overflow_and_goes_on(folder):
+    source = (
+        TRAINS
+        + """
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+for size in (1.0, 1e6, 1.0):
+    before = model.weight.detach().clone()
+    optimizer.zero_grad()
+    (model(torch.ones(4, 8)) * size).sum().backward()
+    optimizer.step()
+    print(bool((model.weight != before).any()), bool(model.weight.isfinite().all()))
+"""
+    )
+    ran = run(folder, source, "fp16")
+    assert ran.code == 0, ran.complained
+    assert ran.printed == ["True True", "False True", "True True"]
+
+
+OWN = {
+    "autocast": "with torch.autocast('cpu', torch.bfloat16):\n    model(x).sum().backward()",
+    "scaler": "torch.amp.GradScaler('cpu').scale(model(x).sum()).backward()",
+    "half": "model.bfloat16()(x.bfloat16())",
+}
+
+
+@pytest.mark.parametrize(
+    ("own", "name"), [("autocast", "bf16"), ("scaler", "fp16"), ("half", "bf16")]
+)
+def test_declines_where_the_script_has_its_own_precision(own, name, folder):
+    source = f"{TRAINS}\nmodel, x = Model(), torch.randn(4, 3, 8, 8)\n{OWN[own]}\nprint('done')"
+    ran = run(folder, source, name)
+    assert ran.printed == ["done"], ran.complained
+    assert {"autocast": "own autocast", "scaler": "own gradient scaler", "half": "already"}[
+        own
+    ] in ran.outcome.declined
+
+
+def test_autocast_that_the_script_has_switched_off_is_none(folder):
+    source = (
+        TRAINS.replace("loss = ((model(x) - y) ** 2).mean()", "loss = amp(model, x, y)")
+        + """
+def amp(model, x, y):
+    with torch.autocast("cpu", torch.float16, enabled=False):
+        return ((model(x) - y) ** 2).mean()
+train(Model())
+"""
+    )
+    ran = run(folder, source, "bf16")
+    assert ran.outcome.applied == 8
+    assert not ran.outcome.declined
+
+
+LOADERS = """
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+class Numbers(Dataset):
+    def __len__(self):
+        return 12
+    def __getitem__(self, index):
+        return index
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(12))
+torch.manual_seed(0)
+"""
+
+
+def test_workers_see_the_same_order_in_every_epoch(folder):
+    source = (
+        LOADERS
+        + """
+loader = DataLoader(Numbers(), 4, True)
+for epoch in range(3):
+    print([batch.tolist() for batch in loader], torch.rand(1).item())
+print(loader.num_workers)
+"""
+    )
+    plain = run(folder, source)
+    with_workers = run(folder, source, ("loader", {"workers": 2, "prefetch": 3}))
+    assert with_workers.code == 0, with_workers.complained
+    assert plain.printed[-1] == "0"
+    assert with_workers.printed == [*plain.printed[:-1], "2"]
+
+
+def test_an_iterable_dataset_is_not_read_once_by_each_worker(folder):
+    source = LOADERS + "print([batch.tolist() for batch in DataLoader(Stream(), 4)])"
+    ran = run(folder, source, ("loader", {"workers": 2}))
+    assert ran.printed == ["[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]"]
+    assert "IterableDataset" in ran.outcome.declined
+
+
+def test_a_dataset_that_cannot_be_sent_to_workers_is_left_alone(folder):
+    source = (
+        LOADERS
+        + """
+class Mapped(Numbers):
+    def __init__(self):
+        self.change = lambda x: x
+loader = DataLoader(Mapped(), 4, multiprocessing_context=None)
+print(loader.num_workers)
+"""
+    )
+    source = "import multiprocessing\nmultiprocessing.set_start_method('spawn')" + source
+    ran = run(folder, source, ("loader", {"workers": 2}))
+    assert ran.printed == ["0"]
+    assert "cannot be sent" in ran.outcome.declined
+
+
+def test_the_number_of_workers_knows_the_cores():
+    change = find_change("loader")
+    tried = {cores: [each["workers"] for each in change.tries(cores)] for cores in (1, 2, 8, 64)}
+    assert tried == {1: [1], 2: [1, 2], 8: [2, 4, 8], 64: [4, 8, 16]}
+
+
+def test_batches_grow_where_there_are_samples_enough(folder):
+    source = (
+        LOADERS
+        + """
+print([len(batch) for batch in DataLoader(Numbers(), 4)])
+print([len(batch) for batch in DataLoader(Numbers(), 8)])
+"""
+    )
+    ran = run(folder, source, "batch-size")
+    assert ran.printed == ["[8, 4]", "[8, 4]"]
+    assert ran.outcome.applied == 1
+
+
+def test_the_optimizer_is_fused_where_the_script_leaves_the_choice_open(folder):
+    source = (
+        TRAINS
+        + """
+for make in (
+    lambda p: torch.optim.AdamW([{"params": (each for each in p)}], 1e-3),
+    lambda p: torch.optim.SGD(p, 1e-3),
+    lambda p: torch.optim.Adam(p, 1e-3, foreach=False),
+    lambda p: torch.optim.RMSprop(p, 1e-3),
+):
+    optimizer = make(Model().parameters())
+    print(*[optimizer.param_groups[0].get(each) for each in ("fused", "foreach")])
+"""
+    )
+    ran = run(folder, source, "fused-optimizer")
+    assert ran.code == 0, ran.complained
+    assert ran.printed == ["True None", "True None", "None False", "None True"]
+    assert ran.outcome.applied == 3
+
+
+INFERS = (
+    TRAINS
+    + """
+model = Model().eval()
+for _ in range(30):
+    y = model(torch.ones(1, 3, 8, 8))
+    y.requires_grad or y.clamp_(-5, 5)
+print(y.requires_grad, y.is_inference(), y.sum().item())
+"""
+)
+
+
+@pytest.mark.parametrize(("mode", "inference"), [("inference", True), ("no-grad", False)])
+def test_no_graph_is_kept_without_a_backward_pass(mode, inference, folder):
+    ran = run(folder, INFERS, ("inference-mode", {"mode": mode}))
+    assert ran.code == 0, ran.complained
+    assert ran.outcome.applied == 1
+    requires, is_inference, value = ran.printed[0].split()
+    assert (requires, is_inference) == ("False", str(inference))
+    assert value == run(folder, INFERS).printed[0].split()[2]
+
+
+def test_inference_mode_declines_where_the_script_trains(folder, plain):
+    ran = run(folder, TRAIN, "inference-mode")
+    assert ran.numbers == plain
+    assert ran.outcome.declined == "the script trains"
+
+
+def test_the_number_of_threads_is_set_unless_it_is_that_already(folder):
+    source = TRAINS + "Model()(torch.ones(1, 3, 8, 8))\nprint(torch.get_num_threads())"
+    three, one = (run(folder, source, ("threads", {"threads": each})) for each in (3, 1))
+    assert three.printed == ["3"]
+    assert three.outcome.applied == 1
+    assert one.outcome.declined == "it runs on 1 already"
+
+
+def test_compile_declines_where_the_script_compiles_by_itself(folder):
+    source = f"{TRAINS}\ntrain(torch.compile(Model(), backend='aot_eager'))"
+    ran = run(folder, source, ("compile", EAGER))
+    assert ran.code == 0, ran.complained
+    assert ran.outcome.declined == "the script compiles by itself"
+
+
+def test_what_cannot_be_compiled_fails_with_its_own_error(folder):
+    ran = run(folder, TRAIN, ("compile", {"backend": "no-such-backend"}))
+    assert ran.code != 0
+    assert "no-such-backend" in ran.complained
+
+
+def test_blocks_with_batch_norm_are_not_checkpointed(folder):
+    source = TRAIN.replace("nn.Dropout(0.1)", "nn.BatchNorm2d(8)")
+    ran = run(folder, source, "checkpointing-on")
+    assert ran.outcome.applied == 0
+    assert ran.outcome.declined == "no repeated block without BatchNorm is trained"
+
+
+def test_checkpointing_declines_where_the_script_checkpoints(folder, plain):
+    ran = run(folder, CHECKPOINTS, "checkpointing-on")
+    assert ran.numbers == plain
+    assert ran.outcome.declined == "the script checkpoints by itself"
+
+
+GPU_ONLY = {
+    "tf32": "no model on a GPU",
+    "cudnn-benchmark": "no model on a GPU",
+    "allocator": "no model on a GPU",
+    "fused-group-norm": "no model on a GPU",
+    "no-empty-cache": "no cache of a GPU was emptied",
+    "non-blocking": "no copy from pinned memory to a GPU",
+}
+
+
+def test_without_a_gpu_what_needs_one_says_so(folder, plain):
+    source = TRAIN + "torch.cuda.empty_cache()\ntorch.ones(1).to('cpu')\n"
+    source = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = ''\n" + source
+    ran = run(folder, source, *GPU_ONLY)
+    assert ran.code == 0, ran.complained
+    assert {each.name: each.declined for each in ran.outcomes} == GPU_ONLY
+    assert ran.numbers == plain
+
+
+def test_the_allocator_keeps_what_the_user_has_set(monkeypatch):
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128")
+    environment = find_change("allocator").environment({})
+    assert environment == {
+        "PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:128,expandable_segments:True"
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "copies"),
+    [
+        (("cuda",), {}, True),
+        ((0,), {}, True),
+        ((torch.device("cuda", 1), torch.float16), {}, True),
+        ((), {"device": "cuda:0"}, True),
+        (("cpu",), {}, False),
+        ((torch.float16,), {}, False),
+        ((torch.ones(1),), {}, False),
+        (("cuda", torch.float32, False), {}, False),  # the script has chosen to wait
+    ],
+)
+def test_only_copies_to_a_gpu_go_on_without_waiting(given, named, copies):
+    from pitstop.tune.changes.non_blocking import _to_gpu
+
+    assert _to_gpu(torch.Tensor.to, given, named) == copies
+
+
+TOGGLED = [
+    "bf16",
+    "fp16",
+    "channels-last",
+    "fused-optimizer",
+    "checkpointing-on",
+    ("threads", {"threads": 2}),
+    ("compile", EAGER),
+]
+
+
+@pytest.mark.parametrize("change", TOGGLED, ids=str)
+def test_can_be_switched_off_and_on_between_steps(change, folder):
+    source = f"{TRAINS}\ntrain(Model(), epochs=5)"
+    ran = run(folder, source, change, toggle=Toggle(steps=1, warmup=3))
+    assert ran.code == 0, ran.complained
+    assert "pitstop:" not in ran.complained
+    assert [block.on for block in ran.blocks[:6]] == [False, True, True, False, False, True]
+    assert all(math.isfinite(each) for each in ran.numbers)
+    assert len(ran.numbers) == 20
+
+
+def test_everything_that_toggles_says_so():
+    toggling = {each.name for each in load_changes(pitstop.tune.changes) if each.toggles}
+    assert set(NAMES) - toggling == {"allocator", "batch-size", "loader"}
+
+
+@ON_GPU
+@pytest.mark.parametrize("name", ["tf32", "cudnn-benchmark", "allocator"])
+def test_takes_hold_on_a_gpu(name, folder):
+    source = TRAIN.replace("Model())", "Model().cuda())").replace(
+        "model(x) - y", "model(x.cuda()) - y.cuda()"
+    )
+    ran = run(folder, source, name)
+    assert ran.code == 0, ran.complained
+    assert ran.outcome.applied > 0
+
+
+@ON_GPU
+def test_pinned_batches_are_copied_without_waiting_and_caches_are_kept(folder):
+    source = """
+import torch
+x = torch.arange(1000.0).pin_memory()
+print(x.cuda().sum().item(), x.to("cuda").sum().item())
+torch.cuda.empty_cache()
+"""
+    ran = run(folder, source, "non-blocking", "no-empty-cache")
+    assert ran.printed == ["499500.0 499500.0"]
+    assert [each.applied for each in ran.outcomes] == [2, 1]

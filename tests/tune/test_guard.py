@@ -1,0 +1,169 @@
+import math
+from array import array
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+
+from pitstop.tune.guard import Untouched, guard
+from pitstop.tune.readings import Output, Readings
+
+NULL = Readings(losses=(1.0, 0.8, 0.6, 0.5, 0.4, 0.3), batches=("a", "b", "c"))
+
+
+def scaled(readings, *factors):
+    losses = (loss * factor for loss, factor in zip(readings.losses, factors, strict=True))
+    return replace(readings, losses=tuple(losses))
+
+
+def drifting(share):
+    """The null's losses, off by ever more, up to a share of them."""
+    return scaled(NULL, *(1 + share * step / 6 for step in range(1, 7)))
+
+
+def test_exact_means_equal_to_the_last_digit():
+    assert guard("exact", NULL, Untouched(NULL)).ok
+    found = guard("exact", scaled(NULL, 1, 1, 1 + 1e-15, 1, 1, 1), Untouched(NULL))
+    assert not found.ok
+    assert found.reason.startswith("loss 3 is ")
+    assert found.reason.endswith("none allowed")
+
+
+def test_a_script_that_does_not_repeat_itself_sets_its_own_measure():
+    untouched = Untouched(NULL, again=(drifting(1e-3),))
+    assert guard("exact", drifting(2e-3), untouched).ok
+    assert not guard("exact", drifting(4e-3), untouched).ok
+
+
+def test_rounding_may_drift_three_times_as_far_as_moved_weights():
+    untouched = Untouched(NULL, perturbed=(drifting(0.01),))
+    within = guard("rounding", drifting(0.029), untouched)
+    assert within.ok
+    assert within.drift == pytest.approx(0.029, rel=0.05)
+    assert within.tolerance == pytest.approx(0.03, rel=0.05)
+    assert not guard("rounding", drifting(0.032), untouched).ok
+
+
+def test_drift_that_comes_before_rounding_could_be_amplified_is_seen():
+    late = scaled(NULL, *([1.0001] * 5), 1.5)
+    early = scaled(NULL, 1.01, 1, 1, 1, 1, 1)
+    found = guard("rounding", early, Untouched(NULL, perturbed=(late,)))
+    assert not found.ok
+    assert found.reason.startswith("loss 1 is 1.0 % off")
+
+
+def test_the_floor_is_that_of_the_precision():
+    nearly = scaled(NULL, *([1.003] * 6))
+    assert guard("rounding", nearly, Untouched(NULL), "bfloat16").ok
+    assert not guard("rounding", nearly, Untouched(NULL), "float32").ok
+
+
+def test_gradient_norms_count_too():
+    null = replace(NULL, gradient_norms=(1.0,) * 6)
+    run = replace(NULL, gradient_norms=(1.0, 1.0, 1.3, 1.0, 1.0, 1.0))
+    found = guard("rounding", run, Untouched(null))
+    assert not found.ok
+    assert found.reason.startswith("gradient norm 3")
+
+
+@pytest.mark.parametrize("effect", ["exact", "rounding", "other-randomness", "changes-training"])
+def test_what_is_newly_not_finite_is_never_let_through(effect):
+    broken = replace(NULL, losses=(*NULL.losses[:5], None), broken=6)
+    assert guard(effect, broken, Untouched(NULL)).reason == "the loss of step 6 is not finite"
+    assert "not finite" not in guard(effect, broken, Untouched(broken)).reason
+
+
+def test_nothing_in_common_proves_nothing():
+    assert not guard("rounding", Readings(), Untouched(NULL)).ok
+    assert not guard("rounding", Readings(), Untouched(Readings())).ok
+
+
+def test_equal_batches_must_give_equal_losses():
+    assert guard("other-randomness", NULL, Untouched(NULL)).ok
+    found = guard("other-randomness", drifting(0.5), Untouched(NULL))
+    assert not found.ok
+    assert found.needs_seeds
+
+
+def test_other_batches_are_judged_by_the_mean_of_three_seeds():
+    def runs(*means):
+        return [replace(NULL, losses=(mean,) * 6, batches=(str(mean),)) for mean in means]
+
+    null, *others = runs(1.0, 1.1, 0.9)
+    untouched = Untouched(null, other_seeds=tuple(others))
+    alone, *more = runs(1.05, 1.2, 0.98)
+    assert guard("other-randomness", alone, Untouched(null)).needs_seeds
+    assert guard("other-randomness", alone, untouched, other_seeds=more).ok
+    worse, *more = runs(1.5, 1.7, 1.6)
+    found = guard("other-randomness", worse, untouched, other_seeds=more)
+    assert not found.ok
+    assert not found.needs_seeds
+    assert found.drift == pytest.approx(0.6 / 1.6)
+
+
+def test_a_change_of_training_is_held_against_nothing_and_says_so():
+    found = guard("changes-training", drifting(5), Untouched(NULL))
+    assert found.ok
+    assert "held against nothing" in found.reason
+
+
+def image(*pixels):
+    return Readings(outputs=(Output("Decoder", (1, 3, 16, 16), array("f", pixels)),))
+
+
+def test_without_losses_the_outputs_are_compared():
+    null, near = image(0.0, 1.0, 0.5, 1.0), image(0.0, 1.001, 0.5, 1.0)
+    found = guard("rounding", near, Untouched(null, perturbed=(near,)))
+    assert found.ok
+    assert found.reason.endswith("PSNR 66.0 dB")
+    assert not guard("rounding", image(0.0, 1.01, 0.5, 1.0), Untouched(null, perturbed=(near,))).ok
+    assert not guard("rounding", image(0.0, math.nan, 0.5, 1.0), Untouched(null)).ok
+
+
+def test_outputs_of_another_shape_are_wrong_however_close():
+    half = replace(image(1.0).outputs[0], shape=(1, 3, 8, 8))
+    found = guard("rounding", Readings(outputs=(half,)), Untouched(image(1.0)))
+    assert found.reason == "output 1 has the shape [1, 3, 8, 8], not [1, 3, 16, 16]"
+    assert not guard("rounding", Readings(), Untouched(image(1.0))).ok
+
+
+def train(mode="plain", seed=0):
+    """A small network trained for 12 steps, honestly or not, as the guard sees it."""
+    torch = pytest.importorskip("torch")
+    from pitstop.tune.numbers import perturb
+
+    nn, F = torch.nn, torch.nn.functional
+    torch.manual_seed(seed)
+    body = [nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.GELU()) for _ in range(3)]
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), *body, nn.Conv2d(16, 3, 3, padding=1))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    if mode == "perturbed":
+        perturb(model, "bfloat16")
+    losses = []
+    for _ in range(12):
+        clean = F.interpolate(torch.rand(4, 3, 8, 8), (32, 32), mode="bilinear")
+        noisy = clean + 0.1 * torch.randn_like(clean)
+        if mode == "half":
+            noisy = F.interpolate(noisy, scale_factor=0.5)
+        layers = [*model[:2], *model[3:]] if mode == "skip" else model
+        with torch.autocast("cpu", torch.bfloat16, enabled=mode == "bf16"):
+            made = noisy
+            for layer in layers:
+                made = layer(made)
+        if mode == "half":
+            made = F.interpolate(made, scale_factor=2.0)
+        loss = (made.float() - clean).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert fmean(losses[-3:]) < losses[0]
+    return Readings(losses=tuple(losses))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_honest_bfloat16_passes_and_wrong_but_fast_changes_are_caught(seed):
+    untouched = Untouched(train(seed=seed), perturbed=(train("perturbed", seed),))
+    assert guard("rounding", train("bf16", seed), untouched, "bfloat16").ok
+    for wrong in ("half", "skip"):
+        assert not guard("rounding", train(wrong, seed), untouched, "bfloat16").ok

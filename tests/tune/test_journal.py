@@ -1,0 +1,51 @@
+"""A search that was interrupted goes on from its journal."""
+
+import pytest
+
+from pitstop.tune.journal import Journal
+from pitstop.tune.plan import Wanted
+from pitstop.tune.search import Asked, Search
+from pitstop.tune.track import Checked, RunError
+from tune.simulation import COSTS, Simulated, candidate, failing
+
+CANDIDATES = [candidate("tf32"), candidate("loader", toggles=False), candidate("bf16")]
+
+
+def faster(changes):
+    return 100.0 * 0.8 ** len(changes)
+
+
+def search(track, folder):
+    return Search(Journal(track, folder), COSTS, Asked()).run(CANDIDATES)
+
+
+def test_a_resumed_search_runs_only_what_is_missing_and_finds_the_same(tmp_path):
+    whole = Simulated(faster, noise=0.0)
+    expected = search(whole, tmp_path / "whole")
+    first = Simulated(faster, noise=0.0, interrupt_at=9)
+    assert search(first, tmp_path / "two").interrupted
+    second = Simulated(faster, noise=0.0)
+    assert search(second, tmp_path / "two") == expected
+    assert len(second.log) == len(whole.log) - 8
+    third = Simulated(faster, noise=0.0)
+    assert search(third, tmp_path / "two") == expected
+    assert third.log == []
+
+
+def test_what_failed_before_fails_again_without_a_run(tmp_path):
+    track = Simulated(faster, breaks={"compile": failing()})
+    for _ in range(2):
+        with pytest.raises(RunError, match="RuntimeError") as caught:
+            Journal(track, tmp_path).sample((Wanted("compile"),))
+        assert caught.value.verdict == "failed"
+    assert len(track.log) == 1
+
+
+def test_options_tell_questions_apart(tmp_path):
+    track = Simulated(faster, refused={"loader": Checked("failed", "no")})
+    journal = Journal(track, tmp_path)
+    for workers in (1, 2):
+        journal.check((Wanted("loader", {"workers": workers}),))
+    again = Journal(track, tmp_path)
+    again.check((Wanted("loader", {"workers": 2}),))
+    assert len(track.log) == 2

@@ -1,0 +1,544 @@
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pitstop.compare.record import record
+from pitstop.core.errors import PitstopError
+from pitstop.core.evidence import (
+    Evidence,
+    Line,
+    Loader,
+    ModuleCall,
+    Operation,
+    Optimizer,
+    Settings,
+)
+from pitstop.tune.patch import make_patch, write_patch
+from pitstop.tune.plan import Wanted
+from tune.running import run
+
+TRAIN = """\
+# trains a network
+import argparse
+
+import torch
+from torch.utils.data import DataLoader
+
+from net import Net
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--workers", type=int, default=0)
+    args = parser.parse_args()
+    loader = DataLoader(data, batch_size=4, num_workers=args.workers)  # the loader
+    model = Net().to("cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        loss = criterion(out, y)  # of this batch
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
+"""
+TRAINER = """\
+import torch
+from torch import nn, optim
+from torch.utils.checkpoint import checkpoint
+
+
+class Trainer:
+\tdef __init__(self, config):
+\t\tself.model = build(config)
+\t\tself.optimizer = optim.Adam(self.model.parameters(), lr=config.lr)
+
+\tdef loss(self, batch):
+\t\treturn nn.functional.mse_loss(self.model(batch), batch)
+
+\tdef step(self, batch):
+\t\tself.optimizer.zero_grad()
+\t\tloss = self.loss(batch)
+\t\tloss.backward()
+\t\tself.optimizer.step()
+
+
+def build(config):
+\treturn Net(config).cuda()
+
+
+class Net(nn.Module):
+\tdef forward(self, x):
+\t\treturn x + checkpoint(self.block, x, use_reentrant=False)
+"""
+MODEL = re.compile(r"\b(?:self\.)?(?:model|net|vae|transformer)\(")
+
+
+def numbered(text, pattern):
+    """The lines of a text that match, from 1."""
+    return [number for number, line in enumerate(text.splitlines(), 1) if re.search(pattern, line)]
+
+
+def evidence_of(folder, device="cuda", model=MODEL, kind="Net", learns=True, length=64):
+    """What a recording would say of the files of a folder."""
+    texts = {path: path.read_bytes().decode("latin-1") for path in sorted(folder.rglob("*.py"))}
+
+    def lines(pattern):
+        return [
+            Line(str(path), number, "f")
+            for path, text in texts.items()
+            for number in numbered(text, pattern)
+        ]
+
+    calls = [
+        ModuleCall(
+            kind,
+            kind,
+            each,
+            -1,
+            f"float32[4,3,8,8]@{device}",
+            parameters=9,
+            graph=learns,
+            training=learns,
+        )
+        for each in lines(model)
+    ]
+    inner = [
+        ModuleCall(f"blocks.{number}", "Block", Line("", 0), 0, "", parameters=3)
+        for number in range(2)
+        if calls
+    ]
+    weights = f"float32[4,3,8,8]@{device} float32[8,3,3,3]@{device}"
+    operations = [
+        Operation("aten.convolution.default", each.where, weights, 1, 1.0, call=position)
+        for position, each in enumerate(calls)
+    ]
+    operations += [
+        Operation("aten.native_group_norm.default", each.where, weights, 1, 1.0, call=at)
+        for at, each in enumerate(calls)
+    ]
+    operations += [
+        Operation("aten._to_copy.default", each, "float32[4,3,8,8]@cpu", 1, 1.0, waits=True)
+        for each in lines(r"\.to\(device\)")
+    ]
+    return Evidence(
+        settings=Settings(device=device, tf32_cudnn=True),
+        loaders=tuple(
+            Loader("Data", 0, made=each, length=length, batch_size=4)
+            for each in lines(r"= (?:utils\.)?DataLoader\(")
+        ),
+        optimizers=tuple(
+            Optimizer(name, made=each)
+            for name in ("Adam", "AdamW")
+            for each in lines(rf"\b{name}\(")
+        ),
+        calls=(*calls, *inner),
+        operations=tuple(operations),
+    )
+
+
+def write(folder, **texts):
+    for name, text in texts.items():
+        path = folder / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder
+
+
+def wanted(*changes):
+    return tuple(Wanted(each) if isinstance(each, str) else Wanted(*each) for each in changes)
+
+
+def patched(folder, *changes, tool=("git", "apply"), **options):
+    """Make the patch, apply it with git, and return it."""
+    patch = make_patch(wanted(*changes), evidence_of(folder, **options), ["train.py"], folder)
+    if patch.text:
+        data = patch.text.encode("utf-8", "surrogateescape")
+        subprocess.run(tool, input=data, cwd=folder, check=True, capture_output=True)
+        for path in folder.rglob("*.py"):
+            ast.parse(path.read_bytes())
+    return patch
+
+
+def added(patch):
+    return [line[1:] for line in patch.text.splitlines() if re.match(r"\+(?!\+\+)", line)]
+
+
+def dropped(patch):
+    return [line[1:].strip() for line in patch.text.splitlines() if re.match(r"-(?!--)", line)]
+
+
+NET = "from torch import nn\n\n\nclass Net(nn.Module):\n    pass\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write(tmp_path, train=TRAIN, net=NET)
+
+
+@pytest.mark.parametrize(
+    ("change", "after"),
+    [
+        (("loader", {"workers": 4}),
+         ["    loader = DataLoader(data, batch_size=4, num_workers=4, pin_memory=True, "
+          "persistent_workers=True)  # the loader"]),
+        ("fused-optimizer",
+         ["    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)"]),
+        ("tf32", ["", 'torch.set_float32_matmul_precision("high")']),
+        ("cudnn-benchmark", ["", "torch.backends.cudnn.benchmark = True"]),
+        (("threads", {"threads": 2}), ["", "torch.set_num_threads(2)"]),
+        ("bf16", ['        with torch.autocast("cuda", dtype=torch.bfloat16):',
+                  "            out = model(x)",
+                  "            loss = criterion(out, y)  # of this batch"]),
+        ("fp16", ['    scaler = torch.amp.GradScaler("cuda", init_scale=2.0**10)',
+                  '        with torch.autocast("cuda", dtype=torch.float16):',
+                  "            out = model(x)",
+                  "            loss = criterion(out, y)  # of this batch",
+                  "        scaler.scale(loss).backward()",
+                  "        scaler.unscale_(optimizer)",
+                  "        scaler.step(optimizer)",
+                  "        scaler.update()"]),
+        ("channels-last",
+         ["    model = model.to(memory_format=torch.channels_last)",
+          "        out = model(x.to(memory_format=torch.channels_last))"]),
+        (("compile", {"scope": "whole"}), ["    model.compile()"]),
+        (("compile", {"scope": "blocks"}),
+         ["    for layer in model.modules():",
+          '        if type(layer).__name__ in {"Block"}:', "            layer.compile()"]),
+        ("fused-group-norm",
+         ["from pitstop.parts import fuse_group_norm", "    fuse_group_norm(model)"]),
+        ("non-blocking",
+         ["        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)"]),
+        ("no-empty-cache", []),
+        (("batch-size", {"factor": 2}),
+         ["    loader = DataLoader(data, batch_size=8, num_workers=args.workers)  # the loader"]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_change_edits_its_lines_and_no_others(folder, change, after):
+    patch = patched(folder, change)
+    assert added(patch) == after
+    assert patch.placed
+    assert not patch.unplaced
+    gone = "torch.cuda.empty_cache()" if change == "no-empty-cache" else ""
+    assert gone in dropped(patch) or not gone
+    if change != ("batch-size", {"factor": 2}):  # which doubles what it finds
+        assert patched(folder, change).text == ""
+
+
+def test_all_changes_go_together_and_patch_applies_it_too(folder):
+    kept = ["tf32", "bf16", "channels-last", ("loader", {"workers": 2}), "fused-optimizer",
+            ("compile", {}), "fused-group-norm", "non-blocking", "no-empty-cache"]  # fmt: skip
+    patch = patched(folder, *kept, tool=("patch", "-p1"))
+    assert len(patch.placed) == len(kept)
+    lines = (folder / "train.py").read_text()
+    assert "            out = model(x.to(memory_format=torch.channels_last))\n" in lines
+    order = ["model = Net()", "channels_last)", "model.compile()", "fuse_group_norm(model)"]
+    assert [lines.index(each) for each in order] == sorted(lines.index(each) for each in order)
+    again = patched(folder, *kept)
+    assert again.text == ""
+    assert again.placed == ()
+
+
+def test_a_trainer_class_with_tabs_and_a_model_from_a_function(tmp_path):
+    folder = write(tmp_path, train=TRAINER)
+    patch = patched(folder, "bf16", ("compile", {}), "checkpointing-off", "fused-optimizer")
+    assert not patch.unplaced
+    assert added(patch) == [
+        "\t\tself.model.compile()",
+        "\t\tself.optimizer = optim.Adam(self.model.parameters(), lr=config.lr, fused=True)",
+        '\t\twith torch.autocast("cuda", dtype=torch.bfloat16):',
+        "\t\t\tloss = self.loss(batch)",
+        "\t\treturn x + self.block(x)",
+    ]
+
+
+def test_a_scaler_of_an_object_stands_behind_its_optimizer(tmp_path):
+    folder = write(tmp_path, train=TRAINER)
+    assert added(patched(folder, "fp16"))[0] == (
+        '\t\tself.scaler = torch.amp.GradScaler("cuda", init_scale=2.0**10)'
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("DataLoader(data, 4, True, None, None, 0)",
+         "DataLoader(data, 4, True, None, None, 2, persistent_workers=True)"),
+        ("DataLoader(data, **options)",
+         'DataLoader(data, **{**options, "num_workers": 2, "persistent_workers": True})'),
+        ("DataLoader(\n    data,\n    batch_size=4,  # few\n)",
+         "DataLoader(\n    data,\n    batch_size=4,  # few\n    num_workers=2,\n"
+         "    persistent_workers=True,\n)"),
+        ("DataLoader(\n    data, batch_size=4\n)",
+         "DataLoader(\n    data, batch_size=4, num_workers=2, persistent_workers=True\n)"),
+        ("DataLoader(data, num_workers=2, persistent_workers=True)", None),
+    ],
+)  # fmt: skip
+def test_arguments_of_a_loader_however_they_are_written(tmp_path, before, after):
+    start = "from torch.utils.data import DataLoader\nloader = "
+    folder = write(tmp_path, train=f"{start}{before}\n")
+    patched(folder, ("loader", {"workers": 2}), device="cpu")
+    assert (folder / "train.py").read_text() == f"{start}{after or before}\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "text", "reason"),
+    [
+        ("fused-optimizer", "make(torch.optim, 'AdamW')(p)  # AdamW(", "roundabout"),
+        ("bf16", "def f(x):\n    return model(x)", "no backward pass follows"),
+        ("bf16", "for x in data: out = model(x); out.sum().backward()", "share their line"),
+        ("fp16", "y = model(x)\ny.backward()\na_opt.step()\nb_opt.step()", "not one optimizer"),
+        (("compile", {}), "def f(model, x):\n    model(x)", "built where the source does not show"),
+        ("allocator", "", "ALLOC_CONF"),
+        ("checkpointing-on", "", "by hand|checkpoint(block"),
+        ("a-plugin", "", "pitstop run --with"),
+        ("no-empty-cache", "x = 0", "has it already"),
+    ],
+)  # fmt: skip
+def test_what_has_no_place_says_why_and_what_to_write(tmp_path, change, text, reason):
+    folder = write(tmp_path, train=f"import torch\n{text}\n")
+    patch = patched(folder, change)
+    assert not patch.text
+    assert not patch.placed
+    ((name, why),) = patch.unplaced
+    assert any(each in why for each in reason.split("|"))
+    assert name.startswith(change if isinstance(change, str) else change[0])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("criterion(model(x), y).backward()",
+         'with torch.autocast("cuda", dtype=torch.bfloat16):\n    loss = criterion(model(x), y)\n'
+         "loss.backward()"),
+        ('with torch.autocast("cuda", torch.float16, enabled=amp):\n    loss = model(x)\n'
+         "scaler.scale(loss).backward()",
+         'with torch.autocast("cuda", torch.bfloat16, enabled=True):\n    loss = model(x)\n'
+         "scaler.scale(loss).backward()"),
+        ('loss = model(x)\nprint("""a\nb""")\nloss += 1\nloss.backward()',
+         'with torch.autocast("cuda", dtype=torch.bfloat16):\n    loss = model(x)\n'
+         '    print("""a\nb""")\n    loss += 1\nloss.backward()'),
+    ],
+)  # fmt: skip
+def test_autocast_is_written_as_people_do(tmp_path, before, after):
+    folder = write(tmp_path, train=f"import torch\n{before}\n")
+    patched(folder, "bf16")
+    assert (folder / "train.py").read_text() == f"import torch\n{after}\n"
+    assert patched(folder, "bf16").text == ""
+
+
+def test_two_backward_passes_get_an_autocast_each(tmp_path):
+    text = "import torch\nd = net(x)\nd.backward()\nopt.step()\ng = net(x) + 1\ng.backward()\n"
+    patch = patched(write(tmp_path, train=text), "bf16")
+    assert [line.strip() for line in added(patch)][1::2] == ["d = net(x)", "g = net(x) + 1"]
+
+
+def test_inference_is_cast_back_since_the_script_goes_on_with_it(tmp_path):
+    text = "import torch\nfor x in data:\n    out = model(x)\n    save(out.clamp(0, 1))\n"
+    patch = patched(write(tmp_path, train=text), "bf16", learns=False)
+    assert added(patch)[1:] == ["        out = model(x)", "    out = out.float()"]
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("def main():\n    for x in data:\n        show(x)\n\n\ndef show(x):\n    model(x)\n",
+         "@torch.inference_mode()\ndef main():\n"),
+        ("for x in data:\n    print(model(x))\n",
+         "with torch.inference_mode():\n    for x in data:\n        print(model(x))\n"),
+    ],
+)  # fmt: skip
+def test_inference_mode_is_around_the_loop(tmp_path, text, after):
+    folder = write(tmp_path, train=f"import torch\n\n\n{text}")
+    patched(folder, "inference-mode", learns=False)
+    assert after in (folder / "train.py").read_text()
+    assert patched(folder, "inference-mode", learns=False).text == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "before", "after"),
+    [
+        ("tf32", 'torch.set_float32_matmul_precision("highest")',
+         'torch.set_float32_matmul_precision("high")'),
+        ("tf32", "torch.backends.cuda.matmul.allow_tf32 = False",
+         "torch.backends.cuda.matmul.allow_tf32 = True"),
+        ("tf32", 'torch.backends.cuda.matmul.fp32_precision = "ieee"',
+         'torch.backends.cuda.matmul.fp32_precision = "tf32"'),
+        ("cudnn-benchmark", "torch.backends.cudnn.benchmark = options.benchmark",
+         "torch.backends.cudnn.benchmark = True"),
+        ("cudnn-benchmark", "if fixed:\n    torch.backends.cudnn.benchmark = False",
+         "\ntorch.backends.cudnn.benchmark = True\nif fixed:\n"
+         "    torch.backends.cudnn.benchmark = False"),
+    ],
+)  # fmt: skip
+def test_a_setting_is_changed_where_the_source_sets_it(tmp_path, change, before, after):
+    folder = write(tmp_path, train=f"import torch\n{before}\n")
+    patched(folder, change)
+    assert (folder / "train.py").read_text() == f"import torch\n{after}\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "import torch\r\n# é\r\nmodel = Net()\r\nloss = model(x)\r\nloss.backward()\r\n".encode(),
+        b"# coding: latin-1\nimport torch\n# \xe9\nmodel = Net()\nloss = model(x)\nloss.backward()",
+        b"\xef\xbb\xbfimport torch\nmodel = Net()\nloss = model(x)\nloss.backward()",
+    ],
+    ids=["CRLF", "latin-1 without a last newline", "byte-order mark"],
+)
+def test_line_ends_and_encoding_stay(tmp_path, data):
+    folder = write(tmp_path, train=data)
+    patched(folder, "bf16", ("compile", {}))
+    end = b"\r\n" if b"\r\n" in data else b"\n"
+    cast = b'with torch.autocast("cuda", dtype=torch.bfloat16):' + end + b"    loss = model(x)"
+    expected = data.replace(b"loss = model(x)", cast)
+    expected = expected.replace(b"Net()", b"Net()" + end + b"model.compile()")
+    assert (folder / "train.py").read_bytes() == expected
+
+
+def test_files_elsewhere_and_installed_ones_are_left_alone(tmp_path):
+    text = "import torch\nmodel = Net()\nloss = model(x)\nloss.backward()\n"
+    write(tmp_path / "lib" / "site-packages", there=text)
+    here = write(tmp_path / "here", train="import torch\nimport there\n")
+    inside = make_patch(wanted("bf16"), evidence_of(tmp_path), ["train.py"], tmp_path)
+    outside = make_patch(wanted("bf16"), evidence_of(tmp_path), ["train.py"], here)
+    assert not inside.text
+    assert not outside.text
+    assert "does not show" in outside.unplaced[0][1]
+
+
+def test_never_writes_over_a_file_unless_told_to(folder):
+    target = folder / "tuned.patch"
+    target.write_text("mine")
+    evidence = evidence_of(folder)
+    with pytest.raises(PitstopError, match="--force"):
+        write_patch(wanted("tf32"), evidence, ["train.py"], folder, target)
+    assert target.read_text() == "mine"
+    patch = write_patch(wanted("tf32", "allocator"), evidence, ["train.py"], folder, target, True)
+    assert target.read_text() == patch.text
+    assert re.search(r"^# Not in it: allocator: .*ALLOC_CONF", patch.text, re.MULTILINE)
+
+
+WORKLOADS = Path(__file__).parents[2] / "src" / "pitstop" / "workloads"
+CALLS = {
+    "frame_interpolation": (r" = self\(x, prev|= self\.loss\(", "VQFlowNet"),
+    "pose_regression": (r"self\.model\(both|self\.model\(new", "PoseNetwork"),
+    "spike_deblur": (r"self\.loss\(self\.model\(", "SpikeVRT"),
+    "tiled_vae": (r"= vae\(clip\)", "VideoVae"),
+    "lora_diffusion": (r"= self\.transformer\($", "FluxTransformer2DModel"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_patch_of_a_workload_applies_and_says_nothing_twice(tmp_path, name):
+    for path in (WORKLOADS / name).glob("*.py"):
+        write(tmp_path, **{path.stem if path.stem != "slow" else "train": path.read_bytes()})
+    model, kind = CALLS[name]
+    kept = ("bf16", ("loader", {"workers": 2}), "fused-optimizer", ("compile", {}),
+            "no-empty-cache", "checkpointing-off", "cudnn-benchmark")  # fmt: skip
+    patch = patched(tmp_path, *kept, model=re.compile(model), kind=kind)
+    assert {"loader workers=2", "fused-optimizer", "cudnn-benchmark"} <= set(patch.placed) | {
+        each for each, why in patch.unplaced if "already" in why
+    }
+    assert patched(tmp_path, *kept, model=re.compile(model), kind=kind).text == ""
+
+
+FUNCTIONS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def main():
+    torch.manual_seed(0)
+    data = TensorDataset(torch.randn(32, 3, 8, 8), torch.randn(32, 4, 8, 8))
+    loader = DataLoader(data, batch_size=2)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 3, padding=1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for x, y in loader:
+        optimizer.zero_grad()
+        out = model(x)
+        loss = (out - y).square().mean() + (out @ out.transpose(2, 3)).mean()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+
+
+if __name__ == "__main__":
+    main()
+"""
+OBJECT = """\
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(8, 32)
+        self.tail = nn.Linear(32, 8)
+
+    def body(self, x):
+        return torch.relu(self.head(x))
+
+    def forward(self, x):
+        return self.tail(checkpoint(self.body, x, use_reentrant=False))
+
+
+class Trainer:
+    def __init__(self):
+        self.model = Net()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-2)
+
+    def loss(self, x):
+        return (self.model(x) @ x.T - 1).square().mean()
+
+    def train(self):
+        for _ in range(12):
+            loss = self.loss(torch.randn(4, 8))
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            print(loss.item())
+
+
+torch.manual_seed(0)
+Trainer().train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        (FUNCTIONS, ["bf16", "channels-last", "fused-optimizer", ("loader", {"workers": 1})]),
+        (OBJECT, ["bf16", "checkpointing-off", "fused-optimizer"]),
+    ],
+    ids=["functions", "object"],
+)
+def test_patched_source_gives_the_numbers_that_were_proved(tmp_path, monkeypatch, text, changes):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    folder = write(tmp_path / "mine", train=text)
+    words = [sys.executable, str(folder / "train.py")]
+    (evidence,) = record(words, tmp_path / "recording", warmup=1, inspect=1).evidences
+    (tmp_path / "trials").mkdir()
+    proved = run(tmp_path / "trials", text, *changes)
+    assert not any(each.declined for each in proved.outcomes)
+    patch = make_patch(wanted(*changes), evidence, words, folder)
+    assert len(patch.placed) == len(changes)
+    assert not patch.unplaced
+    subprocess.run(["git", "apply"], input=patch.text, text=True, cwd=folder, check=True)
+    after = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+    assert [float(each) for each in after] == proved.numbers
+    assert evidence.steps[-1].loss != pytest.approx(proved.numbers[-1], rel=1e-6)

@@ -1,0 +1,219 @@
+"""The track of fresh processes, with runs that are scripted instead of started."""
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from pitstop.compare.pairs import Quality
+from pitstop.compare.quantities import Quantity, Sample
+from pitstop.core.errors import PitstopError
+from pitstop.core.evidence import Evidence, Step
+from pitstop.tune import plan, processes
+from pitstop.tune.change import Change
+from pitstop.tune.endings import Ending
+from pitstop.tune.plan import Block, Wanted
+from pitstop.tune.processes import Course, Processes
+from pitstop.tune.readings import Readings
+from pitstop.tune.track import RunError
+from tune.simulation import COSTS
+
+
+def change(name, effect, precision="float32", environment=None):
+    return Change(name, effect, ("time",), "", lambda _: None, precision, environment=environment)
+
+
+CHANGES = {
+    each.name: each
+    for each in (
+        change("exact", "exact"),
+        change("fused", "rounding"),
+        change("bf16", "rounding", "bfloat16"),
+        change("loader", "other-randomness"),
+        change("allocator", "exact", environment=lambda _: {"ALLOC": "x"}),
+    )
+}
+
+
+ENDED = Ending(0)
+
+
+@dataclass
+class Script:
+    """Losses of a run by what is asked of it; what was asked is kept."""
+
+    losses: object  # callable: plan -> losses
+    ending: Ending = ENDED
+    steps: int = 6
+    psnr: object = lambda _: 30.0
+    declined: str = ""
+    blocks: list = field(default_factory=list)
+    plans: list = field(default_factory=list)
+    settings: list = field(default_factory=list)
+
+    def run_trial(self, words, wanted, folder, settings):
+        assert wanted.folder == ""
+        self.plans.append(wanted)
+        self.settings.append(settings)
+        folder.mkdir(parents=True)
+        if self.blocks:
+            plan.write(folder, plan.BLOCKS, self.blocks)
+        return _Run(self, wanted)
+
+
+class _Run:
+    def __init__(self, script, wanted):
+        losses = tuple(script.losses(wanted))
+        self.evidence = Evidence(steps=(Step(100.0),) * script.steps)
+        self.readings = Readings(losses, batches=("same",) * len(losses))
+        self.recording = Sample(self.evidence, 4, (f"psnr={script.psnr(wanted)}",))
+        self.ending = script.ending
+        self.declined = script.declined if wanted.changes else ""
+        self.peak_bytes = 2**30
+
+
+@pytest.fixture
+def track(tmp_path, monkeypatch):
+    def build(script, metrics=()):
+        monkeypatch.setattr(processes, "run_trial", script.run_trial)
+        monkeypatch.setattr(processes, "sample", lambda recording: recording)
+        course = Course(("python", "t.py"), tmp_path, CHANGES, COSTS, 1000.0, metrics)
+        return Processes(course, clock=lambda: 400.0)
+
+    return build
+
+
+def wanted(*names):
+    return tuple(Wanted(name) for name in names)
+
+
+def rounding(asked):
+    """Moved weights and changes that round part by a little, bfloat16 by more."""
+    size = {"float32": 1e-4, "bfloat16": 1e-2}.get(asked.perturb, 0.0)
+    names = {each.name for each in asked.changes}
+    size += (1e-4 if "fused" in names else 0) + (1e-2 if "bf16" in names else 0)
+    return [1.0 + size * step for step in range(6)]
+
+
+def test_a_change_that_only_rounds_is_fine_and_its_drift_is_told(track):
+    found = track(Script(rounding)).check(wanted("fused"))
+    assert found.refused is None
+    assert found.drift == pytest.approx(5e-4, rel=0.01)
+    assert found.tolerance == pytest.approx(1.5e-3, rel=0.01)
+    assert (found.step_ms, found.peak_bytes) == (100.0, 2**30)
+
+
+def test_weights_are_moved_in_the_coarsest_precision_of_all_changes(track):
+    script = Script(rounding)
+    assert track(script).check(wanted("bf16", "fused")).refused is None
+    assert {each.perturb for each in script.plans} == {None, "bfloat16"}
+
+
+def test_a_wrong_but_fast_change_has_drifted(track):
+    def wrong(asked):
+        return [2.0 if asked.changes else each for each in rounding(asked)]
+
+    found = track(Script(wrong)).check(wanted("fused"))
+    assert found.refused == "drifted"
+    assert "off" in found.note
+
+
+def test_an_exact_change_must_be_exact(track):
+    def nearly(asked):
+        return [1.0 + (1e-7 if asked.changes else 0.0)] * 6
+
+    assert track(Script(nearly)).check(wanted("exact")).refused == "drifted"
+    assert track(Script(nearly)).check(wanted("exact", "fused")).refused is None
+
+
+def test_a_loader_beside_bf16_is_held_to_what_bf16_may_do(track):
+    assert track(Script(rounding)).check(wanted("loader", "bf16")).refused is None
+
+
+def test_a_loader_with_other_batches_is_judged_by_the_mean_over_seeds(track):
+    def random_data(asked):
+        draws = random.Random(f"{asked.seed} {asked.changes}")
+        return [draws.uniform(0.9, 1.1) for _ in range(6)]
+
+    script = Script(random_data)
+    found = track(script).check(wanted("loader"))
+    assert {each.seed for each in script.plans} == {0, 1, 2}
+    assert found.refused is None
+    assert found.tolerance > 0
+
+
+def test_untouched_runs_are_made_once(track):
+    script = Script(rounding)
+    ours = track(script)
+    ours.check(())
+    ours.check(wanted("fused"))
+    ours.check(wanted("fused"))
+    plain = [each.perturb for each in script.plans if not each.changes]
+    assert plain == [None, None, "float32"]
+
+
+def test_the_null_says_how_far_the_script_parts_from_itself(track):
+    note = track(Script(rounding)).check(()).note
+    assert note == "every loss equal; step times 0 % apart"
+
+
+@pytest.mark.parametrize(
+    ("script", "verdict", "note"),
+    [
+        (Script(rounding, Ending(1, "ValueError: x")), "failed", "ValueError: x"),
+        (Script(rounding, Ending(1, "CUDA", out_of_memory=True)), "out-of-memory", "CUDA"),
+        (Script(rounding, declined="no GPU"), "not-applicable", "no GPU"),
+        (Script(rounding, steps=0), "failed", "give more --steps"),
+    ],
+)
+def test_a_run_that_comes_to_nothing(script, verdict, note, track):
+    for ask in (track(script).check, track(script).sample):
+        with pytest.raises(RunError, match=note) as caught:
+            ask(wanted("fused"))
+        assert caught.value.verdict == verdict
+
+
+def test_timed_runs_are_neither_seeded_nor_watched(track):
+    script = Script(rounding)
+    track(script).sample(wanted("allocator"))
+    (asked,) = script.plans
+    assert (asked.seed, asked.outputs) == (None, False)
+    assert script.settings[0].environment == {"ALLOC": "x"}
+    assert script.settings[0].steps == COSTS.steps
+
+
+def test_blocks_are_paired_whichever_comes_first(track, tmp_path):
+    order = (False, True, True, False, False, True, True)  # the last one has no partner
+    blocks = [Block(on, 0, 4, 80.0 if on else 100.0 + place) for place, on in enumerate(order)]
+    script = Script(rounding, blocks=blocks)
+    found = track(script).blocks(wanted("fused"), 6)
+    assert found.before == (100.0, 103.0, 104.0)
+    assert found.after == (80.0, 80.0, 80.0)
+    assert script.settings[0].steps > 12 * (COSTS.toggle.steps + 1)
+    assert list(Path(tmp_path).iterdir()) == []
+
+
+PSNR = Quantity(
+    Quality("psnr", "", higher_is_better=True),
+    lambda seen: float(seen.lines[0].partition("=")[2]) if seen.lines[0] != "psnr=" else None,
+)
+
+
+def test_a_metric_of_the_users_own_must_not_become_worse(track):
+    def psnr(asked):
+        return 29.0 if asked.changes else 30.0
+
+    found = track(Script(rounding, psnr=psnr), (PSNR,)).check(wanted("fused"))
+    assert (found.refused, found.note) == ("drifted", "psnr 29 instead of 30, -3.3 %")
+    fine = track(Script(rounding, psnr=lambda each: 29.9 if each.changes else 30.0), (PSNR,))
+    assert fine.check(wanted("fused")).refused is None
+
+
+def test_a_metric_that_is_never_printed_is_said_at_once(track):
+    with pytest.raises(PitstopError, match="no number for psnr was printed in 20 steps"):
+        track(Script(rounding, psnr=lambda _: ""), (PSNR,)).check(())
+
+
+def test_the_budget_runs_by_the_clock(track):
+    assert track(Script(rounding)).left_s() == 600.0

@@ -1,0 +1,211 @@
+"""The search on a simulated script, whose truth is known."""
+
+import pytest
+
+from pitstop.core.trial import Trial
+from pitstop.tune.search import Asked, Listener, Search, leading
+from pitstop.tune.track import Checked
+from tune.simulation import COSTS, GIB, Simulated, candidate, failing
+
+
+def search(track, candidates, asked=None, listener=None):
+    return Search(track, COSTS, asked or Asked(), listener).run(candidates)
+
+
+def verdicts(found):
+    return {each.change: each.verdict for each in found.trials}
+
+
+def loader_bound(changes):
+    """100 ms of work, and a wait that one worker halves and two remove."""
+    workers = changes.get("loader", {}).get("workers", 0)
+    return 100 + {0: 80, 1: 40, 2: 2}[workers]
+
+
+LOADER = candidate("loader", toggles=False, options=({"workers": 1}, {"workers": 2}), predicted=0.4)
+
+
+def test_a_loader_bound_script_keeps_the_best_number_of_workers():
+    track = Simulated(loader_bound)
+    found = search(track, [LOADER])
+    assert verdicts(found) == {"loader workers=1": "not-faster", "loader workers=2": "kept"}
+    assert [dict(each.options) for each in found.kept] == [{"workers": 2}]
+    kept = found.trials[-1]
+    assert kept.predicted == 0.4
+    assert kept.step.ratio == pytest.approx(102 / 180, rel=0.02)
+    assert kept.step.low <= kept.step.ratio <= kept.step.high
+    assert kept.before.median_ms == pytest.approx(180, rel=0.02)
+    assert leading(found, "time").verdict == "better"
+
+
+def test_the_proof_is_made_of_fresh_alternating_runs_of_the_untouched_script_and_all_kept():
+    track = Simulated(loader_bound)
+    search(track, [LOADER])
+    proof = track.log[-12:]
+    a, b = ("sample", ()), ("sample", ("loader",))
+    assert proof == [a, b, b, a] * 3
+
+
+def test_where_nothing_helps_nothing_is_kept_and_nothing_is_proved():
+    track = Simulated(lambda _: 100.0)
+    found = search(track, [candidate("tf32"), candidate("bf16"), LOADER])
+    assert found.kept == ()
+    assert found.proof == ()
+    assert set(verdicts(found).values()) == {"not-faster"}
+
+
+def test_a_change_that_drifts_is_not_even_timed():
+    drifted = Checked("drifted", "loss apart", drift=0.3, tolerance=1e-3)
+    track = Simulated(lambda on: 50.0 if "bf16" in on else 100.0, refused={"bf16": drifted})
+    found = search(track, [candidate("bf16")])
+    (trial,) = found.trials
+    assert (trial.verdict, trial.drift, trial.tolerance) == ("drifted", 0.3, 1e-3)
+    assert found.kept == ()
+    assert not track.runs("blocks", "bf16")
+
+
+def test_what_crashes_costs_that_trial_only():
+    crash = Checked("failed", "AssertionError: root")
+    faster = {"tf32": 0.8, "compile": 0.5, "loader": 0.9}
+
+    def step(on):
+        ms = 100.0
+        for name in on:
+            ms *= faster[name]
+        return ms
+
+    track = Simulated(step, refused={"compile": crash})
+    loader = candidate("loader", toggles=False)
+    found = search(track, [candidate("tf32"), candidate("compile"), loader])
+    assert verdicts(found) == {"tf32": "kept", "compile": "failed", "loader": "kept"}
+    assert found.trials[1].note == "AssertionError: root"
+    assert leading(found, "time").ratio == pytest.approx(0.72, rel=0.03)
+
+
+def test_a_change_that_crashes_while_it_is_timed_has_failed():
+    track = Simulated(lambda _: 100.0, breaks={"compile": failing()})
+    found = search(track, [candidate("compile")])
+    assert [(each.verdict, each.note) for each in found.trials] == [
+        ("failed", "RuntimeError: compile")
+    ]
+
+
+def test_each_candidate_is_tried_on_top_of_those_kept():
+    track = Simulated(lambda on: 80.0 if "tf32" in on else 100.0)
+    search(track, [candidate("tf32"), candidate("channels-last"), candidate("bf16")])
+    assert track.runs("check", "tf32", "channels-last") == 1
+    assert track.runs("check", "tf32", "bf16") == 1  # channels-last did not help
+
+
+def test_a_passenger_is_dropped():
+    """Once compiled, the fused optimizer is no faster than the other one."""
+
+    def step(on):
+        return 60.0 if "compile" in on else 90.0 if "fused-optimizer" in on else 100.0
+
+    heard: list[Trial] = []
+    track = Simulated(step)
+    found = search(
+        track,
+        [candidate("fused-optimizer"), candidate("compile")],
+        listener=Listener(tried=heard.append),
+    )
+    assert verdicts(found) == {"fused-optimizer": "not-faster", "compile": "kept"}
+    assert "passenger" in found.trials[0].note
+    assert [each.name for each in found.kept] == ["compile"]
+    assert [each.verdict for each in heard] == ["kept", "kept", "not-faster"]
+    assert track.log[-1] in {("sample", ()), ("sample", ("compile",))}
+
+
+def test_what_still_helps_beside_the_others_stays():
+    track = Simulated(lambda on: 100.0 * 0.8 ** len(on))
+    found = search(track, [candidate("tf32"), candidate("compile")])
+    assert [each.name for each in found.kept] == ["tf32", "compile"]
+    assert track.runs("blocks", "compile", "tf32") == 1  # left out once more
+
+
+def test_on_a_noisy_machine_a_small_gain_is_noisy_and_nothing_is_kept():
+    track = Simulated(lambda on: 97.0 if on else 100.0, noise=0.15)
+    found = search(track, [candidate("tf32")])
+    assert verdicts(found) == {"tf32": "noisy"}
+    assert found.trials[0].step.pairs == 24
+    assert found.kept == ()
+
+
+def test_identical_runs_are_seldom_kept_however_noisy():
+    kept = 0
+    for seed in range(60):
+        track = Simulated(lambda _: 100.0, noise=0.1)
+        track._random.seed(seed)
+        kept += bool(search(track, [candidate("tf32")]).kept)
+    assert kept <= 3
+
+
+def test_what_is_much_slower_in_its_first_run_is_spared_the_pairs():
+    track = Simulated(lambda on: 300.0 if on else 100.0)
+    found = search(track, [candidate("bf16")])
+    assert verdicts(found) == {"bf16": "not-faster"}
+    assert not track.runs("blocks", "bf16")
+    assert track.runs("sample") == 1  # its other neighbour
+
+
+def test_a_faster_change_that_comes_near_the_memory_limit_is_refused_with_the_number():
+    track = Simulated(lambda on: 70.0 if on else 100.0, peak_gib={"checkpointing-off": 7})
+    asked = Asked(limit_bytes=int(9.5 * GIB))
+    found = search(track, [candidate("checkpointing-off")], asked)
+    (trial,) = found.trials
+    assert trial.verdict == "out-of-memory"
+    assert "9.0 GiB comes near the 9.5 GiB" in trial.note
+    assert trial.step.verdict == "better"
+    assert found.kept == ()
+
+
+def test_for_memory_a_change_is_kept_by_its_peak():
+    track = Simulated(lambda on: 130.0 if on else 100.0, peak_gib={"checkpointing-on": -1})
+    candidates = [candidate("checkpointing-on"), candidate("allocator", toggles=False)]
+    found = search(track, candidates, Asked(goal="memory"))
+    assert verdicts(found) == {"checkpointing-on": "kept", "allocator": "not-faster"}
+    assert found.trials[0].memory.ratio == pytest.approx(0.5)
+    assert "1.3" in found.trials[0].note
+    assert leading(found, "memory").metric == "gpu-memory"
+
+
+def test_one_of_two_rivals_is_enough():
+    track = Simulated(lambda on: 70.0 if on else 100.0)
+    found = search(track, [candidate("bf16"), candidate("fp16")])
+    assert verdicts(found) == {"bf16": "kept", "fp16": "not-applicable"}
+    assert found.trials[1].note == "bf16 is kept"
+
+
+def test_a_budget_that_ends_says_what_was_not_tried_and_still_proves():
+    track = Simulated(lambda on: 80.0 if "tf32" in on else 100.0, budget_s=150.0)
+    found = search(track, [candidate("tf32"), LOADER, candidate("bf16")])
+    assert verdicts(found) == {"tf32": "kept"}
+    assert found.notes == ("not tried, since the budget is spent: loader, bf16",)
+    assert leading(found, "time").pairs == 6
+    assert track.clock_s <= 150
+
+
+def test_a_proof_with_few_pairs_says_so():
+    track = Simulated(lambda on: 80.0 if on else 100.0, budget_s=300.0)
+    slow = Search(track, COSTS, Asked())
+    track.left_s = lambda: 300.0 if not slow.found.kept else 4 * COSTS.run_s
+    found = slow.run([candidate("tf32")])
+    assert leading(found, "time").pairs == 2
+    assert "only 2 pairs" in found.notes[-1]
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 5, 8])
+def test_ctrl_c_gives_what_is_known_by_then(at):
+    track = Simulated(lambda on: 100.0 * 0.8 ** len(on), interrupt_at=at)
+    found = search(track, [candidate("tf32"), candidate("bf16")])
+    assert found.interrupted
+    assert len(found.trials) == {1: 0, 2: 0, 3: 0, 5: 1, 8: 2}[at]
+    assert len(found.kept) == len(found.trials)
+
+
+def test_ctrl_c_in_the_proof_keeps_its_finished_pairs():
+    track = Simulated(lambda on: 80.0 if on else 100.0, interrupt_at=3 + 4 + 2)
+    found = search(track, [candidate("tf32")])
+    assert found.interrupted
+    assert leading(found, "time").pairs == 2

@@ -1,0 +1,77 @@
+"""What a search came to, in words."""
+
+from pitstop.core.comparison import Comparison
+from pitstop.core.ledger import Ledger, Row
+from pitstop.core.report import Report
+from pitstop.core.trial import Trial
+from pitstop.report.wording import gain, trial_note
+from pitstop.tune.plan import Wanted
+from pitstop.tune.search import Found
+from pitstop.tune.story import About, proved, said, tell
+
+PROFILE = Report("profile", "v", ledger=Ledger(100.0, "cpu", (Row("floor", 60), Row("data", 40))))
+BETTER = Comparison("step", "better", 0.6, 0.55, 0.65, 6, "", before=100.0, after=60.0, unit="ms")
+KEPT = Found(
+    trials=(Trial("loader workers=2", "kept", step=BETTER), Trial("bf16", "drifted")),
+    kept=(Wanted("loader", {"workers": 2}),),
+    proof=(BETTER,),
+)
+
+
+def test_a_proved_gain_is_the_verdict_with_its_interval():
+    report = tell(PROFILE, KEPT, About("train.py", command="train.py", tuned="tuned.toml"))
+    assert report.verdict == (
+        "train.py: step 60.0 ms instead of 100 ms, -40 % (-45 to -35 %), and the numbers hold."
+    )
+    assert report.why == "Kept: loader workers=2. 2 trials: 1 kept, 1 drifted."
+    assert report.next == "pitstop run --with tuned.toml train.py"
+    assert report.trials == KEPT.trials
+    assert proved(KEPT, "time")
+
+
+def test_nothing_kept_is_said_plainly():
+    found = Found(trials=(Trial("tf32", "not-faster"),))
+    report = tell(PROFILE, found, About("train.py"))
+    assert report.verdict == (
+        "train.py: nothing that was tried makes it faster. It is left as it is."
+    )
+    assert report.next == ""
+    assert not proved(found, "time")
+
+
+def test_a_sum_that_is_no_gain_is_not_handed_out():
+    worse = Comparison("step", "worse", 1.2, 1.1, 1.3, 6, before=100.0, after=120.0, unit="ms")
+    found = Found(kept=KEPT.kept, proof=(worse,))
+    assert not proved(found, "time")
+    assert "together what was kept is no gain" in tell(PROFILE, found, About("x")).verdict
+
+
+def test_ctrl_c_names_what_was_kept_until_then():
+    found = Found(kept=KEPT.kept, interrupted=True)
+    report = tell(PROFILE, found, About("train.py"))
+    assert "before the proof; kept until then: loader workers=2" in report.verdict
+    assert report.next == "pitstop tune --resume goes on where it ended"
+
+
+def test_the_waterfalls_stand_side_by_side_and_add_up():
+    after = Ledger(62.0, "cpu", (Row("floor", 60), Row("copy", 2)))
+    (table,) = tell(PROFILE, KEPT, About("x", after=after)).tables
+    assert table.rows == (
+        ("floor of the hardware", "60.0 ms", "60.0 ms"),
+        ("copies", "0 ms", "2.00 ms"),
+        ("waiting for data", "40.0 ms", "0 ms"),
+        ("step", "100 ms", "62.0 ms"),
+    )
+
+
+def test_a_trial_in_a_line():
+    assert said(KEPT.trials[0]) == "loader workers=2: kept, 40 % less time"
+    assert said(Trial("compile", "failed", note="E: x")) == "compile: failed (E: x)"
+
+
+def test_gain_memory_and_drift_of_a_trial():
+    memory = Comparison("peak memory", "inconclusive", 1.5, before=2.0**30, after=1.5 * 2**30)
+    trial = Trial("bf16", "kept", step=BETTER, memory=memory, drift=3e-6, tolerance=1e-5)
+    assert gain(trial) == "40 % (35 to 45 %)"
+    assert trial_note(trial) == ("peak 1.5 GiB (+50 %); numbers apart 0.0003 % of 0.001 % allowed")
+    assert gain(Trial("x", "failed")) == "n/a"

@@ -1,0 +1,204 @@
+"""Real scripts in real processes: each costs some seconds, so each shows several things."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pitstop.tune import family, trials
+from pitstop.tune.endings import last_error
+from pitstop.tune.plan import Plan, Wanted
+from pitstop.tune.trials import Settings, run_trial
+from pitstop.tune.turns import my_turn
+from pitstop.tune.written import folders_of, snapshot
+
+TRAINS = """
+import os, subprocess, sys
+from pathlib import Path
+Path("before-torch.txt").write_text("")
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.tensorboard import SummaryWriter
+
+class Noted(Dataset):
+    def __len__(self):
+        return 12
+    def __getitem__(self, index):
+        Path(f"seen-{index}").write_text("by a worker")
+        return torch.full((3, 8, 8), float(index))
+
+model = nn.Conv2d(3, 3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+first = 0
+if os.path.exists("model.pt"):
+    state = torch.load("model.pt")
+    first = state["step"]
+    model.load_state_dict(state["model"])
+print("starts at", first)
+writer = SummaryWriter("logs")
+for step, batch in enumerate(DataLoader(Noted(), batch_size=2, num_workers=1), first):
+    loss = model(batch).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    writer.add_scalar("loss", loss.item(), step)
+    torch.save({"step": step + 1, "model": model.state_dict()}, "model.pt")
+writer.close()
+subprocess.run([sys.executable, "-c", "open('by-a-child', 'w').write('1')"], check=True)
+print("wrote", sorted(os.listdir()))
+os.system("touch by-a-program")
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PITSTOP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(trials, "SHORT", Path(tempfile.mkdtemp(dir="/tmp")))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "temporary"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    yield folder
+    trials.SHORT.rmdir()
+
+
+def trial(here, text, wanted=None, **settings):
+    (here / "script.py").write_text(text)
+    folder = here / ".pitstop" / f"trial-{len(list(here.glob('.pitstop/trial-*')))}"
+    run = run_trial([sys.executable, "script.py"], wanted or Plan(""), folder, Settings(**settings))
+    assert not (folder / "scratch").exists()
+    assert not list(trials.SHORT.iterdir())
+    return run
+
+
+def test_a_script_that_saves_and_resumes_starts_from_the_users_state_each_time(here):
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Conv2d(3, 3, 1)
+    torch.save({"step": 7, "model": model.state_dict()}, here / "model.pt")
+    saved = (here / "model.pt").read_bytes()
+    runs = [
+        trial(here, TRAINS, Plan("", seed=1, outputs=True), lists_writes=True),
+        trial(here, TRAINS, Plan("", seed=1, outputs=True, changes=(Wanted("bf16"),))),
+    ]
+    assert [run.ending.error for run in runs] == ["", ""]
+    assert [run.recording.printed()[0] for run in runs] == ["starts at 7"] * 2
+    wrote = runs[0].recording.printed()[1]
+    assert all(name in wrote for name in ("by-a-child", "seen-11", "before-torch.txt", "logs"))
+    assert (here / "model.pt").read_bytes() == saved
+    left = {path.name for path in here.iterdir()}
+    assert left == {".pitstop", "by-a-program", "model.pt", "script.py"}
+    assert runs[0].written.escaped == (str(here / "by-a-program"),)
+    assert "touch" in runs[0].written.programs
+    assert str(here / "seen-3") in runs[0].written.redirected
+    assert len(runs[0].readings.known_losses) == 6
+    assert runs[0].readings.batches == runs[1].readings.batches
+    assert runs[1].outcomes[-1].name == "bf16"
+    assert runs[0].peak_bytes
+
+
+def test_a_script_that_hangs_is_ended_with_all_that_it_started(here):
+    text = """
+import subprocess
+from multiprocessing import shared_memory
+memory = shared_memory.SharedMemory(create=True, size=1000)
+child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+print(child.pid, memory.name, flush=True)
+child.wait()
+"""
+    run = trial(here, text, timeout_s=8)
+    assert run.ending.timed_out
+    assert run.ending.error == "did not end within 8 s"
+    pid, name = run.recording.printed()[0].split()
+    assert not psutil.pid_exists(int(pid))
+    assert not Path("/dev/shm", name).exists()
+
+
+def test_a_script_that_exits_at_once_costs_only_its_trial(here):
+    text = "import os, torch\nopen('partial', 'w').write('x')\nos._exit(3)\n"
+    run = trial(here, text)
+    assert run.ending.exit_code == 3
+    assert run.ending.error == "ended with exit code 3"
+    assert not (here / "partial").exists()
+    assert run.evidence.steps == ()
+
+
+def test_the_errors_own_line_is_told(here):
+    run = trial(here, "import torch\nraise torch.OutOfMemoryError('CUDA out of memory. Tried')\n")
+    assert run.ending.error.endswith("OutOfMemoryError: CUDA out of memory. Tried")
+    assert run.ending.out_of_memory
+
+
+def test_a_change_that_does_not_exist_is_an_error_of_the_trial(here):
+    run = trial(here, "import torch\nprint('ran')\n", Plan("", changes=(Wanted("no-such"),)))
+    assert run.ending.exit_code == 97
+    assert "no-such" in run.ending.error
+    assert run.recording.printed() == []
+
+
+def test_in_place_the_script_writes_where_it_wants_to(here):
+    trial(here, "open('result', 'w').write('x')\n", in_place=True)
+    assert (here / "result").exists()
+
+
+def test_the_last_traceback_counts_but_not_that_of_a_finaliser():
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "a.py", line 1',
+        "RuntimeError: Caught ValueError in DataLoader worker process 0.",
+        "Original Traceback (most recent call last):",
+        '  File "b.py", line 2',
+        "ValueError: too short",
+        "Exception ignored in: <function>",
+        "Traceback (most recent call last):",
+        "AttributeError: no more",
+    ]
+    assert last_error(lines) == "ValueError: too short"
+    assert last_error(["warning", "Segmentation fault"]) == "Segmentation fault"
+
+
+def test_trials_take_turns(here):
+    order = []
+
+    def second():
+        with my_turn():
+            order.append("second")
+
+    with my_turn():
+        waiting = threading.Thread(target=second)
+        waiting.start()
+        time.sleep(0.2)
+        order.append("first")
+    waiting.join()
+    assert order == ["first", "second"]
+
+
+def test_only_dead_members_of_the_family_lose_their_shared_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(family, "SHARED_MEMORY", tmp_path)
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for pid in (dead.pid, os.getpid(), dead.pid + 1_000_000):
+        (tmp_path / f"torch_{pid}_1_0").touch()
+    family.clean_shared_memory({dead.pid, os.getpid()})
+    assert not (tmp_path / f"torch_{dead.pid}_1_0").exists()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_changes_below_the_folders_of_a_command_is_noticed(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").touch()
+    words = ["python", str(tmp_path / "src" / "train.py"), f"--out={tmp_path / 'new' / 'run'}"]
+    folders = folders_of(words, tmp_path / "out")
+    before = snapshot(folders)
+    (tmp_path / "new" / "run").mkdir(parents=True)
+    (tmp_path / "new" / "run" / "model.bin").touch()
+    after = snapshot(folders)
+    assert set(after) - set(before) == {str(tmp_path / "new" / "run" / "model.bin")}
