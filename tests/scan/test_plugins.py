@@ -3,7 +3,9 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pitstop.cli import explain, rules
 from pitstop.scan import cache, plugins, worker
 from pitstop.scan.run import Options, scan
 
@@ -50,6 +52,13 @@ def test_a_plugin_rule_runs_and_is_selected_like_any_other(install):
     assert [(each.code, each.rule) for each in report.findings] == [("PIT999", "sleeps")]
     assert report.docs == {"PIT999": "Sleeping is slow."}
     assert scan([Path()], Options(ignore=("sleeps",), use_cache=False)).findings == ()
+
+
+def test_a_plugin_rule_is_listed_and_explained(install):
+    install("sleeps")
+    listed = CliRunner().invoke(rules.command, [])
+    assert "PIT999  plugin   sleeps" in listed.output
+    assert "Sleeping is slow." in CliRunner().invoke(explain.command, ["PIT999"]).output
 
 
 def test_a_broken_plugin_is_one_line_and_the_others_run(install):

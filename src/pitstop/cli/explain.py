@@ -6,7 +6,7 @@ import click
 from rich.console import Console
 from rich.markdown import Markdown
 
-from pitstop.cli.rules import every_rule
+from pitstop.cli.rules import known_rules
 from pitstop.core.errors import PitstopError
 from pitstop.report.rule_page import page
 
@@ -21,7 +21,7 @@ Examples:
 @click.argument("rule")
 def command(rule: str) -> None:
     """Print why RULE (its code or name) exists, with a bad and a good example."""
-    rules = every_rule()
+    rules = known_rules()
     wanted = rule.strip().lower()
     found = [each for each in rules if wanted in {each.code.lower(), each.name}]
     if not found:

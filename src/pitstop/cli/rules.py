@@ -9,6 +9,7 @@ import click
 import pitstop
 from pitstop.core.rule import Rule, load_rules
 from pitstop.report.rule_page import index, means
+from pitstop.scan.plugins import load_plugins
 
 EXAMPLES = """\b
 Examples:
@@ -26,14 +27,19 @@ def every_rule() -> list[Rule[Any]]:
     return sorted(rules, key=lambda rule: (rule.code, means(rule)))
 
 
+def known_rules() -> list[Rule[Any]]:
+    """Every rule, those of installed plugins last."""
+    return [*every_rule(), *load_plugins().rules]
+
+
 @click.command(epilog=EXAMPLES)
 @click.option("--markdown", is_flag=True, help="Print the page of every rule.")
 def command(markdown: bool) -> None:
-    """List every rule."""
-    rules = every_rule()
+    """List every rule, those of plugins too."""
     if markdown:
-        click.echo(index(rules), nl=False)
+        click.echo(index(every_rule()), nl=False)
         return
+    rules = known_rules()
     width = max(len(rule.name) for rule in rules)
     for rule in rules:
         click.echo(f"{rule.code}  {means(rule):<7}  {rule.name:<{width}}  {rule.summary}")

@@ -23,8 +23,8 @@ SUBJECTS = {
 
 def means(rule: Rule[Any]) -> str:
     """How the problem is seen: in the machine, the source, a dataset, a run or a log."""
-    room = rule.check.__module__.split(".")[1]
-    return MEANS.get(room, "plugin")
+    package, _, rest = rule.check.__module__.partition(".")
+    return MEANS.get(rest.partition(".")[0], "plugin") if package == "pitstop" else "plugin"
 
 
 def page(rules: Iterable[Rule[Any]]) -> str:
