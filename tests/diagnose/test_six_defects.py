@@ -82,7 +82,8 @@ class Clips(Dataset):
     def __len__(self):
         return 320
     def __getitem__(self, index):
-        time.sleep(SLEEP)  # here
+        if SLEEP:
+            time.sleep(SLEEP)  # here
         return images[index], index % 10
 net = nn.parallel.DistributedDataParallel(Net())
 optimizer = torch.optim.SGD(net.parameters(), lr=1e-2)
@@ -96,7 +97,8 @@ dist.destroy_process_group()
 PICTURE = """
         from PIL import Image
         stream = io.BytesIO()
-        Image.fromarray(numpy.random.randint(0, 256, (192, 192, 3), numpy.uint8)).save(stream, "PNG")
+        noise = numpy.random.randint(0, 256, (192, 192, 3), numpy.uint8)
+        Image.fromarray(noise).save(stream, "PNG")
         self.png = stream.getvalue()
 """
 DECODE = """
@@ -163,11 +165,12 @@ def train(before, step):
 
 
 def load(before, step):
-    return LOAD.replace("        BEFORE", before.strip("\n")).replace("        STEP", step.strip("\n"))
+    text = LOAD.replace("        BEFORE", before.strip("\n"))
+    return text.replace("        STEP", step.strip("\n"))
 
 
 def ranks(times="1", sleep="0"):
-    return RANKS.replace("TIMES", times).replace("SLEEP", sleep)
+    return RANKS.replace("TIMES", times).replace("SLEEP", f"({sleep})")
 
 
 def numbers(read):
@@ -177,7 +180,10 @@ def numbers(read):
 
 NOTHING = "        pass"
 NOISE = "        image = torch.randn(3, 32, 32)\n"
-READS = "        self.images = torch.randn(480, 3, 32, 32)\n", "        image = self.images[index]\n"
+READS = (
+    "        self.images = torch.randn(480, 3, 32, 32)\n",
+    "        image = self.images[index]\n",
+)
 FOUND = {
     "loader-sleeps": ("PIT102", load(NOTHING, "        time.sleep(0.004)\n" + NOISE)),
     "loader-decodes": ("PIT102", load(PICTURE, DECODE)),

@@ -128,7 +128,9 @@ def test_an_exact_change_must_be_exact(track):
 
 
 def test_a_loader_beside_bf16_is_held_to_what_bf16_may_do(track):
-    assert track(Script(rounding)).check(wanted("loader", "bf16")).refused is None
+    script = Script(rounding)
+    assert track(script).check(wanted("loader", "bf16")).refused is None
+    assert {each.seed for each in script.plans} == {0}  # no other seeds were needed
 
 
 def test_a_loader_with_other_batches_is_judged_by_the_mean_over_seeds(track):

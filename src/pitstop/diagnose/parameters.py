@@ -49,9 +49,7 @@ def roots_of(tree: CallTree, named: Named) -> list[int]:
     return list(roots.values())
 
 
-def _merged(
-    modules: dict[str, list[tuple[str, int]]], made: dict[str, Line]
-) -> Iterator[Owned]:
+def _merged(modules: dict[str, list[tuple[str, int]]], made: dict[str, Line]) -> Iterator[Owned]:
     """Modules in a list are one: ``blocks.*.head``."""
     alike: dict[str, list[str]] = defaultdict(list)
     for path in modules:

@@ -4,6 +4,24 @@
 process ``site/sitecustomize`` calls ``attach``, which waits for torch to be imported and then
 puts a few ``hooks`` around it. They report to the ``recorder``, which cuts the run into slices
 and writes them down as it goes. For a few steps the ``inspector`` looks at every operation.
-``collect`` reads a recording back as Evidence. All that runs beside the user's code imports the
-standard library only.
+``collect`` reads a recording back as Evidence. All that runs beside the user's code imports torch
+and the standard library only.
+
+Who calls whom::
+
+    launch      host (memory, GPUs), stacks (asks a run that hangs)
+      site, attach, options                   in the script's process, before torch is there
+        hooks, loader_hooks, modules          what is put around torch, by patch
+          recorder                            one line of time, cut into slices
+            loaders, optimizers, made         who was built where
+            meters, pattern, writer, compiling
+            scope                             which steps are looked at, and how
+              inspector, watch, flow          every operation of a step: calls, dependence,
+                                              gradients, origins, kept, holders, builders, tree
+              kernels, timeline, profiler     torch's profiler; gaps tells why a GPU was idle
+              sampler, workers                which line runs, for time that nothing explains
+              nonfinite, culprit, graph       where the first NaN came from; hazards, variables
+    collect     group, inspection             the files as Evidence, without torch
+    runs, shown                               for the commands
+    quiet, lines, tensors, sources, waits     used all over
 """

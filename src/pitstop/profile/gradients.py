@@ -107,9 +107,7 @@ def held_by(optimizer: Any) -> list[torch.Tensor]:
     return [each for group in optimizer.param_groups for each in group["params"]]
 
 
-def parameters(
-    tops: list[Any], tree: Tree, gradients: Gradients, at: Place
-) -> dict[str, Any]:
+def parameters(tops: list[Any], tree: Tree, gradients: Gradients, at: Place) -> dict[str, Any]:
     """Which parameters got a gradient, and what became of it; name and size of each."""
     named: dict[int, tuple[str, torch.Tensor]] = {}
     for module in chain.from_iterable(top.modules() for top in tops):

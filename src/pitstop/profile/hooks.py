@@ -20,7 +20,7 @@ from torch.optim.optimizer import (
 
 from pitstop.profile.loader_hooks import batches, epochs, loaders, workers
 from pitstop.profile.modules import OutermostCalls
-from pitstop.profile.patch import Undo, guarded, patch, without_us
+from pitstop.profile.patch import Undo, guarded, patch, unseen, without_us
 from pitstop.profile.recorder import Recorder, now_us
 
 Function = Callable[..., Any]
@@ -48,6 +48,8 @@ COLLECTIVES = (
 
 def install(recorder: Recorder) -> Undo:
     """Put every hook in place; return what takes them all away again."""
+    unseen(guarded)
+    unseen(Recorder.listens)
     return _all([hook(recorder) for hook in HOOKS])
 
 
@@ -80,6 +82,8 @@ def optimizer_steps(recorder: Recorder) -> Undo:
         if not is_compiling() and recorder.listens() and counted.pop(id(optimizer), False):
             guarded(recorder, recorder.stepped, optimizer)
 
+    unseen(before)
+    unseen(after)
     return _all(
         [
             register_optimizer_step_pre_hook(before).remove,

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from pitstop.profile.patch import Undo, patch
+from pitstop.profile.patch import Undo, patch, unseen
 
 KNOWN_AFTER = 64  # outermost calls after which no new module is looked for
 CALL: CodeType = torch.nn.Module._call_impl.__code__
@@ -29,6 +29,7 @@ class OutermostCalls:
         self._on_call = on_call
         self._calls = 0
         self._found: dict[int, weakref.ref[Any]] = {}  # by id: modules may not be hashable
+        unseen(OutermostCalls._before_any)
         self._undos: list[Undo] = [register_module_forward_pre_hook(self._before_any).remove]
         self.listening = True
 

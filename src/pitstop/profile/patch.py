@@ -1,10 +1,13 @@
 """Patch: put a function of ours in the place of torch's, unnoticed, and take it away again."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
 
 if TYPE_CHECKING:
     from pitstop.profile.recorder import Recorder
@@ -25,6 +28,7 @@ def patch(
     """
     original = getattr(owners[0], name)
     replacement = wraps(original)(build(original))
+    unseen(replacement, all_below=False)
     undos = [_replace(owner, name, replacement) for owner in owners]
 
     def undo() -> None:
@@ -44,6 +48,18 @@ def _replace(owner: Any, name: str, replacement: Callable[..., Any]) -> Undo:
             delattr(owner, name) if inherited else setattr(owner, name, original)
 
     return undo
+
+
+def unseen(function: Any, all_below: bool = True) -> None:
+    """Let Dynamo not compile a function of ours by itself, nor what it calls, unless torch does.
+
+    It would where torch calls ours between two graphs. Within a graph it looks at ours as ever.
+    """
+    with suppress(AttributeError, TypeError):  # not every torch has these names
+        dynamo: Any = torch._C._dynamo.eval_frame
+        skip, default = dynamo._FrameAction.SKIP, dynamo._FrameAction.DEFAULT
+        strategy = dynamo._FrameExecStrategy(skip, skip if all_below else default)
+        dynamo.set_code_exec_strategy(function.__code__, strategy)
 
 
 def guarded(recorder: "Recorder", action: Callable[..., Result], *arguments: Any) -> Result | None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from threading import get_ident
 from typing import Any
-from weakref import WeakSet, ref
+from weakref import ref
 
 import torch
 from torch import nn
@@ -33,7 +33,7 @@ class Models:
         self._arounds: list[Around] = []
         self._inside = False
         self._thread = get_ident()
-        self._found: WeakSet[nn.Module] = WeakSet()
+        self._found: dict[int, ref[nn.Module]] = {}  # by id: modules may not be hashable
         self._calls_since = 0
         self._original = nn.Module.__call__
         self._searching = False
@@ -96,10 +96,11 @@ class Models:
 
     def _meet(self, module: nn.Module) -> None:
         self._calls_since += 1
-        if module in self._found or not device_of(module):  # a loss without weights is no model
+        known = self._found.get(id(module), lambda: None)() is module
+        if known or not device_of(module):  # a loss without weights is no model
             return
         self._calls_since = 0
-        self._found.add(module)
+        self._found[id(module)] = ref(module)
         for callback in self._on_model:
             callback(module)
         if self._arounds:

@@ -201,5 +201,6 @@ def _sweep(asked: Session, course: Course, profile: Report, screen: Screen) -> R
         why=f"Up to {count(pairs, 'pair')} of fresh runs for each value; nothing is kept.",
         next="",
         tables=(vary.table(wanted, found),),
+        notes=(),
     )
     return Result(report, any(each.interrupted for each in found))

@@ -86,7 +86,7 @@ def verdict(vary: Vary, found: Sequence[Varied]) -> str:
     """The value with the highest throughput among those that are better than the untouched one."""
     better = [(_rate(each), each) for each in found if _rate(each).verdict == "better"]
     if not better:
-        return f"{vary.option}: no value is better than the command as it is."
+        return f"{vary.option}: no value was proved better than the command as it is."
     rate, best = max(better, key=lambda pair: pair[0].ratio or 0.0)
     by = f"{change(rate.ratio or 1.0)} ({interval(rate)})"
     return f"{vary.option} {best.value} is the fastest: {rate.unit} {by}."

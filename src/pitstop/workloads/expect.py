@@ -17,7 +17,7 @@ class Expected:
     code: str
     file: str = ""
     at: str = ""  # the tag behind ``# pit:``
-    when: str = ""
+    when: str = ""  # in words: where no line can be named, or what a short run does not show
     device: str = ""  # "cuda" where only a GPU shows it
 
 

@@ -16,7 +16,7 @@ def row(ms, at, function="grid"):
 
 def test_names_the_first_line_of_the_function_that_builds():
     operations = built("arange", 28), built("zeros", 27), built("linspace", 29)
-    run = recording(row(2, 27), row(1, 28), row(1, 29), operations=operations)
+    run = recording(row(2, 27), row(1, 28), row(1, 29), operations=operations, device="cuda")
     (finding,) = constant_rebuilt_each_step(run)
     assert (finding.code, finding.span.line, finding.saving) == ("PIT205", 27, 0.04)
     assert finding.message == (
@@ -26,8 +26,18 @@ def test_names_the_first_line_of_the_function_that_builds():
 
 def test_counts_only_the_constant_part_of_a_line():
     operations = built("arange", 28, 10), built("embedding", 28, 30, "float32[9,9]@cpu")
-    (finding,) = constant_rebuilt_each_step(recording(row(8, 28), operations=operations))
+    made = recording(row(8, 28), operations=operations, device="cuda")
+    (finding,) = constant_rebuilt_each_step(made)
     assert finding.saving == pytest.approx(0.02)
+
+
+def test_on_a_cpu_a_short_step_may_have_a_range():
+    assert (
+        constant_rebuilt_each_step(recording(row(4, 28), operations=(built("arange", 28),))) == []
+    )
+    assert (
+        constant_rebuilt_each_step(recording(row(6, 28), operations=(built("arange", 28),))) != []
+    )
 
 
 def test_a_small_tensor_that_took_long_was_disturbed():

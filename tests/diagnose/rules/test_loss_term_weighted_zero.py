@@ -38,7 +38,7 @@ def test_little_is_a_note():
 @pytest.mark.parametrize(
     "run",
     [
-        run(0.4),
+        run(0.19),
         run(30.0, 7),  # a call that is not there
         recording(zeroed=(Zeroed(line(93)),)),
         recording(),

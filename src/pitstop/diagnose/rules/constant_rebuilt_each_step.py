@@ -12,6 +12,7 @@ from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.02  # of the step; a buffer must be registered and kept on its device
+WORTH_ON_A_CPU = 0.05  # of the step there: a short one has a range that takes 2 % of it
 CALL_MICROS = 50.0  # no such call takes longer by itself, nor its launch; more is a disturbance
 BYTES_PER_MICRO = 500.0  # 0.5 GB/s: no machine fills memory slower than that
 RAMPS = ("arange", "linspace", "logspace", "eye", "tril_indices", "triu_indices", "hann_window")
@@ -38,6 +39,7 @@ def constant_rebuilt_each_step(recording: Recording) -> Iterator[Finding]:
     ledger, lines = recording.ledger, by_line(recording.evidence.operations)
     if ledger is None:
         return
+    least = WORTH_MENTIONING if ledger.device == "cuda" else WORTH_ON_A_CPU
     functions: dict[tuple[str, str], list[Line]] = {}
     for line, operations in lines.items():
         if any(_is_constant(each, RAMPS + FILLED) for each in operations):
@@ -45,7 +47,7 @@ def constant_rebuilt_each_step(recording: Recording) -> Iterator[Finding]:
     for built in functions.values():
         ms = sum(_cost(ledger, line, lines[line]) for line in built)
         ramp = any(_is_constant(each, RAMPS) for line in built for each in lines[line])
-        if ramp and ledger.share(ms) >= WORTH_MENTIONING:
+        if ramp and ledger.share(ms) >= least:
             first = min(built, key=lambda line: line.line)
             yield Finding(
                 f"`{first.function}` builds the same tensors out of numbers in every step: "

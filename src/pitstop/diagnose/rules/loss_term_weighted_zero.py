@@ -9,7 +9,7 @@ from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.place import label
 from pitstop.diagnose.recording import Recording
 
-WORTH_MENTIONING = 0.005  # of the step; the proof is certain, so even little is worth a note
+WORTH_MENTIONING = 0.002  # of the step; the proof is certain, so even little is worth a note
 A_NOTE = 0.01  # of the step; below this nobody will measure the gain
 
 

@@ -1,7 +1,7 @@
 """PIT706 parameter-outside-optimizer."""
 
 from collections.abc import Iterator
-from os.path import commonprefix
+from itertools import takewhile
 
 from pitstop.core.evidence import NOWHERE, Line, Parameters
 from pitstop.core.finding import Finding, Metric
@@ -46,8 +46,8 @@ def parameter_outside_optimizer(recording: Recording) -> Iterator[Finding]:
     owners = ", ".join(f"`{tree.calls[root].path}`" for root in roots)
     numbers = sum(size for _, size in forgotten)
     yield Finding(
-        f"{_named(forgotten, owners)} ({count(numbers, 'number')}) get a gradient, but no optimizer "
-        "holds them: they never learn.",
+        f"{_named(forgotten, owners)} ({count(numbers, 'number')}) get a gradient, but no "
+        "optimizer holds them: they never learn.",
         span=span(where),
         item=forgotten[0][0],
         cure="give them to an optimizer, or freeze them with `requires_grad_(False)`",
@@ -60,8 +60,9 @@ def _made(found: Parameters, forgotten: Named) -> Line:
     """Where the module was built that all of them are in, or the first of those they are in."""
     made = dict(found.made)
     owners = [name.rpartition(".")[0] for name, _ in forgotten]
-    shared = commonprefix([owner.split(".") for owner in owners])
-    for path in (".".join(shared), *owners):
+    parts = zip(*(owner.split(".") for owner in owners), strict=False)
+    shared = takewhile(lambda names: len(set(names)) == 1, parts)
+    for path in (".".join(names[0] for names in shared), *owners):
         if path in made:
             return made[path]
     return NOWHERE

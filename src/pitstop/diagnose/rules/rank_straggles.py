@@ -12,7 +12,7 @@ from pitstop.diagnose.ranks import input_ms, line_behind, own_ms, waiting_ms
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.10  # of the step; ranks differ by less in any run
-AT = (0.25, 0.5)  # of the steps by length: noise makes some steps of a rank slow, not the quick ones
+AT = (0.25, 0.5)  # of its steps, quickest first: noise slows down some, but not the quick ones
 WAITED_FOR = 0.5  # of the excess must show as waiting in the others, or nobody is held up
 
 

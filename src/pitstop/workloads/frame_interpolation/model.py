@@ -39,7 +39,7 @@ class Encoder(nn.Module):
         for level in self.levels:
             hidden = level(hidden)
             features.append(hidden)
-        hidden = self.middle(hidden)
+        hidden = self.middle(hidden)  # pit: middle-for-nobody
         return self.conv_out(swish(self.norm_out(hidden))), features
 
 
@@ -78,7 +78,7 @@ class VQFlowNet(nn.Module):
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         """The quantised latent, the codebook loss and the features."""
         hidden, features = self.encoder(x)
-        quantised, loss = self.quantize(self.quant_conv(hidden))  # pit: quantise-condition
+        quantised, loss = self.quantize(self.quant_conv(hidden))
         return quantised, loss, features
 
     def decode(self, quantised: Tensor, previous: Tensor, following: Tensor) -> Tensor:

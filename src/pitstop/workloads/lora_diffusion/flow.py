@@ -23,7 +23,7 @@ def unpack_latents(packed: Tensor, height: int, width: int) -> Tensor:
 
 def latent_image_ids(height: int, width: int) -> Tensor:
     """Row and column of every patch, (H/2 * W/2, 3)."""
-    ids = torch.zeros(height // 2, width // 2, 3)  # pit: image-ids
+    ids = torch.zeros(height // 2, width // 2, 3)
     ids[..., 1] = ids[..., 1] + torch.arange(height // 2)[:, None]
     ids[..., 2] = ids[..., 2] + torch.arange(width // 2)[None, :]
     return ids.reshape(-1, 3)
