@@ -37,6 +37,9 @@ def test_nothing_kept_is_said_plainly():
     )
     assert report.next == ""
     assert not proved(found, "time")
+    noisy = tell(PROFILE, Found(trials=(Trial("tf32", "noisy"),)), About("train.py"))
+    assert "is proved faster; some of it drowned in noise" in noisy.verdict
+    assert "quieter machine" in noisy.next
 
 
 def test_a_sum_that_is_no_gain_is_not_handed_out():

@@ -13,7 +13,7 @@ from pitstop.core.report import Report
 from pitstop.profile import launch, runs
 from pitstop.tune import session, vary
 from pitstop.tune.change import Goal
-from pitstop.tune.pit_stop import TUNED, pit_stop, quantities
+from pitstop.tune.pit_stop import PATCH, TUNED, pit_stop, quantities
 from pitstop.tune.screen import screen
 from pitstop.tune.session import Session
 
@@ -80,8 +80,9 @@ def command(
     output: Path | None,
 ) -> int:
     """Try changes on SCRIPT, unedited; keep what is faster beyond the noise and does no harm."""
-    if Path(TUNED).exists() and not (force or varied):
-        raise PitstopError(f"{TUNED} is there already: move it away, or give --force")
+    there = [name for name in (TUNED, PATCH) if Path(name).exists()]
+    if there and not (force or varied):
+        raise PitstopError(f"{there[0]} is there already: move it away, or give --force")
     if resume:
         folder, asked = session.find(Path.cwd(), resume)
         asked = replace(asked, budget_minutes=budget)

@@ -3,6 +3,7 @@
 import sys
 import sysconfig
 from functools import lru_cache
+from pathlib import Path
 from types import FrameType
 
 Place = tuple[str, int, str]  # file, line and function
@@ -69,4 +70,6 @@ def origin_of(path: str) -> str:
 
 
 def _is_ours(path: str) -> bool:
-    return path.startswith(sys.modules["pitstop.profile"].__path__[0])
+    """Whether a file is of the rooms that run inside scripts; the systems we bring are not."""
+    package = Path(sys.modules["pitstop"].__path__[0])
+    return path.startswith((str(package / "profile"), str(package / "tune")))

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from pitstop.tune.candidates import Candidate, Candidates, Choice, choose, facts
 from pitstop.tune.change import Change, load_changes, load_plugins
 from pitstop.tune.first_run import Diagnose, first_run, look_closely
 from pitstop.tune.journal import Journal
+from pitstop.tune.patch import write_patch
 from pitstop.tune.plan import Plan
 from pitstop.tune.processes import Course, Processes
 from pitstop.tune.screen import Screen
@@ -31,6 +32,7 @@ from pitstop.tune.track import RunError
 from pitstop.tune.tuned import Origin, write_tuned
 
 TUNED = "tuned.toml"
+PATCH = "tuned.patch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +95,15 @@ def _search(
         found = search.run(tried)
     except RunError as error:
         raise PitstopError(f"the untouched script: {error.note}") from None
+    written = _kept(asked, folder, tuned, found, profile)
+    patched = _patched(asked, tuned.with_suffix(".patch"), found, profile) if written else ()
     about = About(
         asked.name,
         asked.goal,
         " ".join(asked.typed),
-        _kept(asked, folder, tuned, found, profile),
+        written,
         _after(asked, course, found, profile, screen),
-        chosen.left_out,
+        (*patched, *chosen.left_out),
     )
     return Result(tell(profile, found, about), found.interrupted)
 
@@ -178,6 +182,14 @@ def _kept(asked: Session, folder: Path, tuned: Path, found: Found, profile: Repo
     proof = leading(found, asked.goal) if found.proof else None
     write_tuned(folder / TUNED if found.interrupted else tuned, found.kept, proof, origin)
     return "" if found.interrupted else str(tuned)
+
+
+def _patched(asked: Session, target: Path, found: Found, profile: Report) -> Iterator[str]:
+    """Write the diff that makes it permanent; say what is in it, and what has no place there."""
+    patch = write_patch(found.kept, profile.ranks[0], asked.words, Path.cwd(), target, force=True)
+    if patch.text:
+        yield f"git apply {target} writes into the source: {', '.join(patch.placed)}"
+    yield from (f"{change} has no place in the source: {why}" for change, why in patch.unplaced)
 
 
 def _sweep(asked: Session, course: Course, profile: Report, screen: Screen) -> Result:

@@ -56,13 +56,19 @@ def _verdict(found: Found, about: About) -> str:
     if not found.kept:
         if found.interrupted:
             return f"{about.name}: ended by Ctrl-C; nothing was kept until then."
-        aim = "makes it faster" if about.goal == "time" else "saves memory"
-        return f"{about.name}: nothing that was tried {aim}. It is left as it is."
+        return f"{about.name}: {_nothing(found, about.goal)}. It is left as it is."
     if not found.proof:
         names = ", ".join(map(name_of, found.kept))
         end = "ended by Ctrl-C before the proof" if found.interrupted else "there was no proof"
         return f"{about.name}: {end}; kept until then: {names}."
     return f"{about.name}: {_proof(leading(found, about.goal))}"
+
+
+def _nothing(found: Found, goal: Goal) -> str:
+    """Nothing was kept: what is known is one thing, what noise has hidden another."""
+    if any(each.verdict == "noisy" for each in found.trials):
+        return "nothing that was tried is proved faster; some of it drowned in noise"
+    return f"nothing that was tried {'makes it faster' if goal == 'time' else 'saves memory'}"
 
 
 def _proof(step: Comparison) -> str:

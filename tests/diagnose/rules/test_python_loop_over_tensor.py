@@ -55,7 +55,7 @@ def test_quiet_where_there_is_no_loop_or_it_only_reads(operations):
 
 
 def test_rows_that_many_module_calls_take_one_by_one_are_no_loop():
-    selects = [operation("select", line(12), "float32[64,3,8]@cpu", 2, call=n) for n in range(40)]
+    selects = [operation("select", line(12), "float32[64,3,8]@cpu", 2, call=n) for n in range(32)]
     assert python_loop_over_tensor(recording(*ROWS, operations=(*selects, WORKS))) == []
 
 

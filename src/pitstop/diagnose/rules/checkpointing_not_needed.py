@@ -47,7 +47,7 @@ def checkpointing_not_needed(recording: Recording) -> Iterator[Finding]:
         confidence="suspected",  # the time is measured, the memory estimated
         metrics=(Metric("computed again", ms, "ms"), Metric("kept instead", kept, "B")),
         saving=ledger.share(ms),
-        changes=("checkpointing",),
+        changes=("checkpointing-off",),
     )
 
 
