@@ -4,11 +4,21 @@ import os
 
 import pytest
 
+from pitstop.core.machine import Limits
+from pitstop.doctor import limits
+from pitstop.doctor.read import read_hardware
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two test processes share two cores
 os.environ["NO_COLOR"] = "1"
+CEILINGS = Limits("cpu", copy_bytes_per_s=2e10, fp32_flops=1e11, launch_us=5.0)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def cache_of_its_own(tmp_path_factory):
-    """Keep the user's cache out of the tests, and the tests out of the user's cache."""
+    """Keep the user's cache out of the tests, and the tests out of the user's cache.
+
+    It holds ceilings of this machine from the start: measured beside other tests they would be
+    wrong, would not be kept, and so be measured again in every run that is profiled.
+    """
     os.environ["PITSTOP_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    limits.keep(limits.cache_path(read_hardware()), (CEILINGS,))

@@ -53,7 +53,7 @@ def limits_of(
     if busy and found.limits:
         return Measured(found.limits, found.doubt or BUSY)
     if found.limits and not found.doubt:
-        _keep(path, found.limits)
+        keep(path, found.limits)
     return found
 
 
@@ -105,7 +105,7 @@ def _kept(path: Path) -> tuple[Limits, ...]:
         return ()
 
 
-def _keep(path: Path, limits: tuple[Limits, ...]) -> None:
+def keep(path: Path, limits: tuple[Limits, ...]) -> None:
     try:
         store.save(path, Machine(limits=limits))
     except PitstopError:
