@@ -106,6 +106,7 @@ def _kept(path: Path) -> tuple[Limits, ...]:
 
 
 def keep(path: Path, limits: tuple[Limits, ...]) -> None:
+    """Remember limits for the next time."""
     try:
         store.save(path, Machine(limits=limits))
     except PitstopError:
