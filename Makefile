@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN    := .venv/bin
 READY  := .venv/ready
 
-.PHONY: all demo test format lint types layers docs docs-fresh fix clean
+.PHONY: all demo test test-slow format lint types layers docs docs-fresh fix clean
 .DEFAULT_GOAL := all
 
 all: format lint types layers docs-fresh test
@@ -19,6 +19,9 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/pytest -n 2 --dist loadfile
+
+test-slow: $(READY)
+	$(BIN)/pytest -n 2 --dist loadfile -m slow
 
 format: $(READY)
 	$(BIN)/ruff format --check

@@ -12,6 +12,8 @@ from pitstop.core import store
 from pitstop.core.report import Report
 from pitstop.tune.session import Session, begin
 
+pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
+
 LOOP = """
 import sys
 import time

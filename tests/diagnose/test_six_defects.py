@@ -15,6 +15,8 @@ from pitstop.profile import launch
 from pitstop.profile.collect import collect
 from pitstop.profile.options import Options
 
+pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
+
 pytest.importorskip("torch")
 
 WARMUP = 3

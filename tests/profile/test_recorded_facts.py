@@ -16,7 +16,7 @@ def line_of(script, text):
     return number
 
 
-def test_a_loader_and_an_optimizer_tell_all_that_is_known_of_them(bare, profiled):
+def test_loader_optimizer_loss_gradient_norm_and_scale_are_the_scripts_own(bare, profiled):
     without, with_us = bare("facts.py"), profiled("facts.py")
     assert with_us.out == without.out
     evidence = with_us.evidence
@@ -33,12 +33,8 @@ def test_a_loader_and_an_optimizer_tell_all_that_is_known_of_them(bare, profiled
     assert (optimizer.name, optimizer.parameters, optimizer.tensors) == ("OwnSGD", 2, 2)
     assert (optimizer.fused, optimizer.foreach) == (False, False)
     assert optimizer.made.line == line_of("facts.py", "optimizer = OwnSGD")
-
-
-def test_loss_gradient_norm_and_scale_are_the_scripts_own(bare, profiled):
-    printed = [line.split() for line in bare("facts.py").out.decode().splitlines()]
+    printed = [line.split() for line in without.out.decode().splitlines()]
     steps = [words for words in printed if len(words) == 3]
-    evidence = profiled("facts.py").evidence
     assert [step.loss.hex() for step in evidence.steps] == [words[0] for words in steps]
     assert [step.gradient_norm.hex() for step in evidence.steps] == [words[1] for words in steps]
     assert [step.scale for step in evidence.steps] == [None, *[1024.0] * 19]  # set for the next one

@@ -29,7 +29,7 @@ def test_the_line_that_decodes_is_where_the_loader_spends_its_time(arguments, ba
 
 
 def test_spawned_workers_stay_unseen_and_unharmed(bare, profiled):
-    without, with_us = (run("decode.py", "2", "spawn") for run in (bare, profiled))
+    without, with_us = (run("decode.py", "1", "spawn") for run in (bare, profiled))
     assert with_us.out == without.out
     assert b"pitstop:" not in with_us.err
     lines = {each.where.line for each in with_us.evidence.sampled}

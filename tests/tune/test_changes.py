@@ -13,6 +13,8 @@ from pitstop.tune.change import find_change, load_changes
 from pitstop.tune.plan import Toggle
 from tune.running import TRAIN, TRAINS, run
 
+pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
+
 NAMES = [
     "allocator",
     "batch-size",

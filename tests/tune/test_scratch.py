@@ -9,6 +9,8 @@ import pytest
 from pitstop.tune.overlay import Overlay
 from pitstop.tune.scratch import redirect
 
+pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
+
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):

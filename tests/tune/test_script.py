@@ -17,6 +17,8 @@ from pitstop.tune.plan import Plan, Toggle, Wanted, read_blocks, read_outcomes, 
 from pitstop.tune.toggle import is_on
 from tune.running import TRAIN, TRAINS, run
 
+pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
+
 PROFILED = Path(__file__).parents[1] / "profile" / "scripts"
 EVERYTHING = [
     "bf16",

@@ -18,6 +18,8 @@ from pitstop.tune.trials import Settings, run_trial
 from pitstop.tune.turns import my_turn
 from pitstop.tune.written import folders_of, snapshot
 
+pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
+
 TRAINS = """
 import os, subprocess, sys
 from pathlib import Path

@@ -16,6 +16,8 @@ from pitstop.profile.collect import collect
 from pitstop.profile.options import Options
 from pitstop.workloads import bench, expect
 
+pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
+
 pytest.importorskip("torch")
 
 NAMES = bench.names()
