@@ -26,6 +26,12 @@ train()
 """
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_compiled(monkeypatch):
+    """Other tests of this process may have compiled something, and then nobody looks closely."""
+    monkeypatch.setattr("pitstop.profile.inspector.compiled_anything", lambda: False)
+
+
 @pytest.fixture
 def inspected(tmp_path):
     """Run a script of these parts; its evidence, and the number of each line that ends ``# x``."""
