@@ -14,6 +14,13 @@ class Line:
 
 
 NOWHERE = Line()
+PHASES = {  # fields of a step that add up to it, and what people call them
+    "data_wait_ms": "waiting for data",
+    "forward_ms": "forward",
+    "backward_ms": "backward",
+    "optimizer_ms": "optimizer",
+    "other_ms": "everything else",
+}
 
 
 @dataclass(frozen=True, slots=True)

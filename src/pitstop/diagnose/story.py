@@ -4,7 +4,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pitstop.core.evidence import Evidence, Loader
+from pitstop.core.evidence import PHASES, Evidence, Loader
 from pitstop.core.finding import Finding
 from pitstop.core.ledger import Cause, Ledger
 from pitstop.core.report import Report, Table
@@ -12,13 +12,6 @@ from pitstop.core.units import binary_bytes, count, milliseconds, percent
 from pitstop.diagnose.place import excerpt
 from pitstop.diagnose.recording import Recording
 
-PHASES = {
-    "data_wait_ms": "waiting for data",
-    "forward_ms": "forward",
-    "backward_ms": "backward",
-    "optimizer_ms": "optimizer",
-    "other_ms": "everything else",
-}
 KIND = {
     "optimizer": "a step ends when the optimizer has stepped",
     "loader": "no optimizer: a step is the work on one batch",

@@ -4,20 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import quantiles
 
-from pitstop.core.evidence import Evidence, Step
+from pitstop.core.evidence import PHASES, Evidence, Step
 from pitstop.core.units import binary_bytes, milliseconds
 
 WIDTH, HEIGHT = 720.0, 180.0  # the frame that points are placed in
 MOST_POINTS = 1200  # more are not seen in a frame this wide; every n-th is drawn
 FENCE = 1.5  # interquartile ranges beyond the quartiles: where outliers begin, as Tukey has it
-
-PHASES = {
-    "data_wait_ms": "waiting for data",
-    "forward_ms": "forward",
-    "backward_ms": "backward",
-    "optimizer_ms": "optimizer",
-    "other_ms": "everything else",
-}
 
 
 @dataclass(frozen=True, slots=True)

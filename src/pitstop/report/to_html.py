@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePath
-from typing import Any
+from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -42,7 +41,7 @@ def render(report: Report) -> str:
     )
     environment.filters.update(
         milliseconds=milliseconds, percent=percent, bytes=binary_bytes, count=count, rate=rate,
-        place=wording.place, stake=wording.stake, short=_short,
+        place=wording.place, stake=wording.stake, short=waterfall.short_place,
     )  # fmt: skip
     first = report.ranks[0] if report.ranks else None
     template = environment.get_template("report.html")
@@ -78,8 +77,3 @@ def _operations(ledger: Ledger) -> Iterator[OperationRow]:
         for (what, where), (calls, ms, floor) in found.items()
     ]
     yield from sorted(rows, key=lambda row: -row.above_ms)[:MOST_OPERATIONS]
-
-
-def _short(line: Any) -> str:
-    """The last two parts of a path and the line; nothing where it is not known."""
-    return f"{'/'.join(PurePath(line.path).parts[-2:])}:{line.line}" if line.path else ""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from pitstop.core.evidence import Line
 from pitstop.core.ledger import IDLE, Cause, Ledger, Row
 
 ORDER: tuple[Cause, ...] = (
@@ -88,9 +89,13 @@ def drawn(bar: Bar) -> str:
 
 def dearest(bar: Bar) -> str:
     """The operation and line that most of a bar is made of."""
-    where = bar.dearest.where
-    line = f"{'/'.join(PurePath(where.path).parts[-2:])}:{where.line}" if where.path else ""
-    return " ".join(word for word in (bar.dearest.what, line) if word)
+    words = (bar.dearest.what, short_place(bar.dearest.where))
+    return " ".join(word for word in words if word)
+
+
+def short_place(line: Line) -> str:
+    """The last two parts of a path and the line; nothing where it is not known."""
+    return f"{'/'.join(PurePath(line.path).parts[-2:])}:{line.line}" if line.path else ""
 
 
 def is_idle(cause: Cause) -> bool:
