@@ -64,6 +64,7 @@ class Trainer:
         if args.compile_model and self.device == "cuda":
             self.model = torch.compile(self.model)  # type: ignore[assignment]  # pit: compiled-network
             self.discriminator = torch.compile(self.discriminator)  # type: ignore[assignment]
+            torch._functorch.config.donated_buffer = False  # or retain_graph=True below fails
         self.optimizer = optim.Adam(self.model.parameters(), lr=args.learning_rate)  # pit: adam
         self.optimizer_disc = optim.Adam(
             self.discriminator.parameters(), lr=1e-4, betas=(0.5, 0.999)
