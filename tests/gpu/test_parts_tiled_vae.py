@@ -69,10 +69,11 @@ def test_the_true_peak_stays_within_ten_budgets(accelerated):
         assert psnr(result, expected) > 28
 
 
-def test_offload_gives_the_same_picture_on_the_cpu():
+@pytest.mark.parametrize("overlap", [None, 32])
+def test_offload_gives_the_same_picture_on_the_cpu(overlap):
     vae = kl_vae().bfloat16()
     latent = torch.randn(2, 4, 90, 70, device="cuda", dtype=torch.bfloat16)
-    choice = {"tile": 160, "batch": 1, "quiet": True}
+    choice = {"tile": 160, "overlap": overlap, "batch": 1, "quiet": True}
     expected = TiledVae(vae, Tiling(**choice)).decode(latent)
     found = TiledVae(vae, Tiling(offload=True, **choice)).decode(latent)
     assert found.device.type == "cpu"

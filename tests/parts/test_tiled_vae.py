@@ -87,8 +87,11 @@ def test_tiles_of_diffusers_agree_better_than_its_own(kl_vae):
     kl_vae.enable_tiling()
     stock = psnr(kl_vae.decode(latent).sample, untiled)
     kl_vae.disable_tiling()
-    tiled = TiledVae(kl_vae, Tiling(tile=64, sample=4.0, quiet=True))
+    exact = TiledVae(kl_vae, Tiling(tile=64, quiet=True)).decode(latent)
+    assert psnr(exact, untiled) > stock + 50
+    tiled = TiledVae(kl_vae, Tiling(tile=64, overlap=16, sample=4.0, quiet=True))
     found = tiled.decode(latent)
+    assert not tiled.plan.untiled
     assert psnr(found, untiled) > stock + 10
     assert seam(found, untiled, tiled.plan.grid, 4) < 2
     assert not any("_pitstop" in name for each in kl_vae.modules() for name in vars(each))
@@ -97,7 +100,8 @@ def test_tiles_of_diffusers_agree_better_than_its_own(kl_vae):
 def test_tiled_encode_of_an_odd_size_has_the_shape_and_values_of_untiled(kl_vae):
     pixels = torch.rand(1, 3, 163, 129) * 2 - 1
     moments = kl_vae._encode(pixels)
-    found = TiledVae(kl_vae, Tiling(tile=64, sample=4.0, quiet=True)).encode(pixels)
+    tiling = Tiling(tile=64, overlap=16, sample=4.0, quiet=True)
+    found = TiledVae(kl_vae, tiling).encode(pixels)
     assert found.shape == moments.shape
     assert psnr(found, moments) > 55  # 40 without the pixels beyond the last cell
 
@@ -105,7 +109,7 @@ def test_tiled_encode_of_an_odd_size_has_the_shape_and_values_of_untiled(kl_vae)
 def test_enabled_tiling_serves_the_vae_s_own_methods_and_comes_off(kl_vae):
     latent = torch.randn(2, 4, 30, 34)
     expected = kl_vae.decode(latent).sample
-    undo = enable_tiling(kl_vae, Tiling(tile=64, quiet=True))
+    undo = enable_tiling(kl_vae, Tiling(tile=64, overlap=16, quiet=True))
     assert psnr(kl_vae.decode(latent).sample, expected) > 30
     assert kl_vae.decode(latent, return_dict=False)[0].shape == expected.shape
     assert kl_vae.encode(expected).latent_dist.mean.shape == latent.shape
@@ -124,7 +128,7 @@ def test_the_peak_stays_within_the_budget(kl_vae, share):
     tiled = TiledVae(kl_vae, Tiling(budget_bytes=budget, quiet=True))
     tiled.decode(latent)  # the plan is made, and its measuring over
     true = peak_of(lambda: tiled.decode(latent), CPU).most_bytes + weights
-    assert tiled.plan.untiled == (share > 1)
+    assert all(step.strips == 1 for step in tiled.plan.steps) == (share > 1)
     assert tiled.plan.predicted_bytes <= budget
     assert true <= budget
 
@@ -151,8 +155,8 @@ def test_says_its_plan_and_goes_on_smaller_when_memory_runs_out(capsys):
 
 def test_offloaded_weights_come_back_and_give_the_same(kl_vae):
     latent = torch.randn(1, 4, 20, 24)
-    expected = TiledVae(kl_vae, Tiling(tile=64, batch=1, quiet=True)).decode(latent)
-    tiled = TiledVae(kl_vae, Tiling(tile=64, batch=1, offload_weights=True, quiet=True))
+    expected = TiledVae(kl_vae, Tiling(tile=64, overlap=16, batch=1, quiet=True)).decode(latent)
+    tiled = TiledVae(kl_vae, Tiling(tile=64, overlap=16, batch=1, offload_weights=True, quiet=True))
     assert torch.equal(tiled.decode(latent), expected)
 
 
@@ -219,9 +223,9 @@ def test_known_statistics_by_kernel_equal_the_twin(monkeypatch, device):
         assert torch.allclose(scale_shift(each, gain, offset, True), expected, atol=1e-5)
     strided = torch.randn(35, 2, 6, device=device).permute(1, 2, 0)  # as blocks are gathered
     bias = torch.randn(6, device=device)
-    found = _statistics(strided, 3, 1e-6, bias, 1)
+    found = _statistics(strided, 3, 1e-6, bias)
     monkeypatch.undo()
-    expected = _statistics(strided.cpu(), 3, 1e-6, bias.cpu(), 1)
+    expected = _statistics(strided.cpu(), 3, 1e-6, bias.cpu())
     assert torch.allclose(found.mean.cpu(), expected.mean, atol=1e-5)
     assert torch.allclose(found.variance.cpu(), expected.variance, rtol=1e-4)
 
@@ -240,6 +244,7 @@ def test_keys_are_averaged_only_in_large_pictures(monkeypatch):
         (Tiling(tile=2), "at least 4 pixels"),
         (Tiling(budget_bytes=1000), "budget_bytes is 1000 B, but tiles of"),
         (Tiling(batch=0), "pass at least 1"),
+        (Tiling(share=0), "share is 0: pass more than 0"),
         (Tiling(sample=-1), "sample is -1"),
     ],
 )

@@ -119,10 +119,12 @@ def _attention(block: Any) -> bool:
 def look_around(self: Any, x: torch.Tensor) -> torch.Tensor:
     """``x`` and what the pixels of a frame learn from each other; scores in bounded memory."""
     pixels = self.norm(x).permute(0, 2, 3, 4, 1)  # (B, T, H, W, C)
-    tokens = pixels.flatten(2, 3).flatten(0, 1)  # (B * T, H * W, C)
+    shape, tokens = pixels.shape, pixels.flatten(2, 3).flatten(0, 1)  # (B * T, H * W, C)
     query, key, value = self.to_query(tokens), self.to_key(tokens), self.to_value(tokens)
+    del pixels, tokens
     attend_in_place(query, key, value)
-    learned: torch.Tensor = self.to_out(query).view(pixels.shape)
+    del key, value
+    learned: torch.Tensor = self.to_out(query).view(shape)
     return x + learned.permute(0, 4, 1, 2, 3)
 
 

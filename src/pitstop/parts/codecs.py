@@ -5,18 +5,20 @@ middle block attends to every pixel), so they run over the whole picture; the la
 tile. A module of your own is one stage, all of it tiled, unless you name its stages yourself.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
 
 from pitstop.core.errors import PitstopError
 from pitstop.parts.middle_attention import SCORE_BYTES, whole_picture
+from pitstop.parts.stages import Run, Stage, chain, halo_of
 
-Run = Callable[[torch.Tensor], torch.Tensor]
+PLAIN_PARTS = {"resnets", "upsamplers", "downsamplers"}  # more in a block: it attends as well
 
 
 class Memory(Protocol):
@@ -33,17 +35,6 @@ class Memory(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """One step of a way through a VAE; ``zoom`` is its result's pixels per latent cell."""
-
-    run: Run
-    zoom: int
-    modules: tuple[nn.Module, ...]  # whose norms it runs
-    time_zoom: int = 1  # its result's frames per latent frame
-    workspace_bytes: int = 0  # at most, beyond what grows with the picture
-
-
-@dataclass(frozen=True, slots=True)
 class Codec:
     """A VAE as the engine sees it."""
 
@@ -55,6 +46,7 @@ class Codec:
     memory: Memory | None = None  # None: time is never cut
     encoder_modules: tuple[nn.Module, ...] = ()  # weights that encoding needs; () all
     decoder_modules: tuple[nn.Module, ...] = ()
+    known: bool = True  # whether each norm runs once in a pass, so that tiles can share statistics
 
 
 def adapt(
@@ -72,7 +64,7 @@ def adapt(
     if scale < 1 or time_scale < 0:
         raise PitstopError(f"scale is {scale}, time_scale {time_scale}: pass pixels per cell")
     stages = Stage(encode, 1, (module,)), Stage(decode, scale, (module,), max(time_scale, 1))
-    return Codec(module, stages[:1], stages[1:], scale, time_scale, memory)
+    return Codec(module, stages[:1], stages[1:], scale, time_scale, memory, known=False)
 
 
 def codec_of(vae: Any) -> Codec:
@@ -100,55 +92,80 @@ def _holds(module: Any, names: str) -> bool:
 def _of_blocks(vae: Any) -> Codec:
     """Diffusers' AutoencoderKL and what is built like it."""
     encoder, decoder = vae.encoder, vae.decoder
-    if not isinstance(decoder.conv_norm_out, nn.GroupNorm):
+    if not isinstance(decoder.conv_in, nn.Conv2d):
         raise PitstopError(
-            f"{type(vae).__name__} norms its decoder by the latent, which tiles cannot: "
+            f"{type(vae).__name__} takes clips in a way of its own: "
+            "pass adapt(module, encode, decode, scale, time_scale, memory)"
+        )
+    spatial = not isinstance(decoder.conv_norm_out, nn.GroupNorm)  # normed by the latent
+    if spatial or hasattr(vae, "quantize") or not hasattr(vae, "post_quant_conv"):
+        raise PitstopError(
+            f"{type(vae).__name__} does more to a latent than its decoder's blocks show: "
             "pass adapt(module, encode, decode, scale)"
         )
-    downs = [block.downsamplers is not None for block in encoder.down_blocks]
-    ups = [block.upsamplers is not None for block in decoder.up_blocks]
-    scale = 2 ** sum(ups)
-    if sum(downs) != sum(ups):
+    shrinks = 2 ** sum(block.downsamplers is not None for block in encoder.down_blocks)
+    scale = 2 ** sum(block.upsamplers is not None for block in decoder.up_blocks)
+    if shrinks != scale:
         raise PitstopError(
-            f"{type(vae).__name__} shrinks by {2 ** sum(downs)} and grows by {scale}: "
+            f"{type(vae).__name__} shrinks by {shrinks} and grows by {scale}: "
             "pass adapt(module, encode, decode, scale)"
         )
-    after_down = [scale // 2 ** sum(downs[: index + 1]) for index in range(len(downs))]
-    after_up = [2 ** sum(ups[: index + 1]) for index in range(len(ups))]
-    encoding = [
-        Stage(block, zoom, (block,))
-        for block, zoom in zip(encoder.down_blocks, after_down, strict=True)
-    ]
-    encoding[0] = Stage(_chain(encoder.conv_in, encoder.down_blocks[0]), *_rest(encoding[0]))
-    last = _chain(_middle(encoder), _norm_out(encoder, encoder.conv_norm_out), _quantise(vae))
-    encoding.append(Stage(last, 1, (encoder.mid_block, encoder.conv_norm_out), 1, SCORE_BYTES))
-    first = _chain(_post_quantise(vae), decoder.conv_in, _middle(decoder))
-    decoding = [Stage(first, 1, (decoder.mid_block,), 1, SCORE_BYTES)]
-    decoding += [
-        Stage(block, zoom, (block,))
-        for block, zoom in zip(decoder.up_blocks, after_up, strict=True)
-    ]
-    last = _chain(decoder.up_blocks[-1], _norm_out(decoder, decoder.conv_norm_out))
-    decoding[-1] = Stage(last, scale, (decoder.up_blocks[-1], decoder.conv_norm_out))
     weights = _present(encoder, vae.quant_conv), _present(decoder, vae.post_quant_conv)
-    return Codec(vae, tuple(encoding), tuple(decoding), scale, 0, None, *weights)
+    stages = tuple(_encoding(vae, scale)), tuple(_decoding(vae))
+    return Codec(vae, *stages, scale, 0, None, *weights)
 
 
-def _rest(stage: Stage) -> tuple[int, tuple[nn.Module, ...], int]:
-    return stage.zoom, stage.modules, stage.time_zoom
+def _encoding(vae: Any, zoom: int) -> Iterator[Stage]:
+    """Blocks of the encoder; the one before a block that shrinks the picture waits for it."""
+    half = vae.encoder
+    yield Stage(half.conv_in, zoom, (), halo=halo_of(zoom), waits=True)
+    for block in half.down_blocks:
+        parts = list(_parts(block, block.downsamplers))
+        for part, then in zip(parts, [*parts[1:], None], strict=True):
+            halo = halo_of(zoom) if part.local else None
+            zoom = zoom // 2 if part.resizes else zoom
+            waits = then is not None and then.resizes
+            yield Stage(part.run, zoom, (part.module,), halo=halo, waits=waits)
+    middle = chain(_middle(half), _norm_out(half, half.conv_norm_out), _quantise(vae))
+    yield Stage(middle, 1, (half.mid_block, half.conv_norm_out), 1, SCORE_BYTES)
+
+
+def _decoding(vae: Any) -> Iterator[Stage]:
+    """Blocks of the decoder; what enlarges the picture waits for the block behind it."""
+    half, zoom = vae.decoder, 1
+    middle = chain(_post_quantise(vae), half.conv_in, _middle(half))
+    yield Stage(middle, 1, (half.mid_block,), 1, SCORE_BYTES)
+    for block in half.up_blocks:
+        for part in _parts(block, block.upsamplers):
+            zoom = zoom * 2 if part.resizes else zoom
+            halo = halo_of(zoom) if part.local else None
+            yield Stage(part.run, zoom, (part.module,), halo=halo, waits=part.resizes)
+    norm = half.conv_norm_out
+    yield Stage(_norm_out(half, norm), zoom, (norm,), halo=halo_of(zoom))
+
+
+class _Part(NamedTuple):
+    """A residual block, a resampler (which resizes), or a block that cannot be taken apart."""
+
+    run: Run
+    module: nn.Module
+    resizes: bool
+    local: bool
+
+
+def _parts(block: Any, resamplers: Any) -> Iterator[_Part]:
+    """Residual blocks and resamplers one by one, where a block is nothing but those."""
+    if "forward" in vars(block) or set(dict(block.named_children())) - PLAIN_PARTS:
+        yield _Part(block, block, resamplers is not None, local=False)
+        return
+    for resnet in block.resnets:
+        yield _Part(partial(resnet, temb=None), resnet, resizes=False, local=True)
+    for each in resamplers or ():
+        yield _Part(each, each, resizes=True, local=True)
 
 
 def _present(*modules: nn.Module | None) -> tuple[nn.Module, ...]:
     return tuple(each for each in modules if each is not None)
-
-
-def _chain(*runs: Run) -> Run:
-    def run(x: torch.Tensor) -> torch.Tensor:
-        for each in runs:
-            x = each(x)
-        return x
-
-    return run
 
 
 def _quantise(vae: Any) -> Run:
@@ -183,25 +200,22 @@ def _norm_out(half: Any, norm: Any) -> Run:
 
 def _of_levels(vae: Any) -> Codec:
     """A causal video VAE whose levels are a flat list, such as the workload ``tiled_vae``."""
-    scale = vae.spatial_scale
-    decoder, encoder = vae.decoder, vae.encoder
-    out = {half: _level_out(half) for half in (encoder, decoder)}
-    decoding = [
-        Stage(_chain(decoder.conv_in, decoder.middle), 1, (decoder.middle,)),
-        *_by_level(decoder.levels, 1, 1, grow=True),
-    ]
-    last = decoding[-1]
-    decoding[-1] = Stage(
-        _chain(last.run, out[decoder]), last.zoom, (*last.modules, decoder.norm_out), last.time_zoom
-    )
-    encoding = _by_level(encoder.levels, scale, vae.temporal_scale, grow=False)
-    encoding[0] = Stage(_chain(encoder.conv_in, encoding[0].run), *_rest(encoding[0]))
+    encoder, decoder, scale, time = vae.encoder, vae.decoder, vae.spatial_scale, vae.temporal_scale
+    middle = Stage(chain(decoder.conv_in, decoder.middle), 1, (decoder.middle,))
+    decoding = [middle, *_growing(decoder.levels)]
+    last, out = decoding[-1], (_level_out(decoder), (decoder.norm_out,))
+    decoding.append(Stage(out[0], last.zoom, out[1], last.time_zoom, halo=halo_of(last.zoom)))
     mean: Run = lambda moments: moments.chunk(2, dim=1)[0]  # noqa: E731 (as the VAE's encode)
-    tail = _chain(encoder.middle, out[encoder], mean)
-    encoding.append(Stage(tail, 1, (encoder.middle, encoder.norm_out)))
+    encoding = [
+        Stage(encoder.conv_in, scale, (), time, halo=halo_of(scale), waits=True),
+        *_shrinking(encoder.levels, scale, time),
+        Stage(
+            chain(encoder.middle, _level_out(encoder), mean), 1, (encoder.middle, encoder.norm_out)
+        ),
+    ]
     halves = (encoder,), (decoder,)
-    memory = PhaseMemory(vae)
-    return Codec(vae, tuple(encoding), tuple(decoding), scale, vae.temporal_scale, memory, *halves)
+    stages = tuple(encoding), tuple(decoding)
+    return Codec(vae, *stages, scale, time, PhaseMemory(vae), *halves)
 
 
 def _level_out(half: Any) -> Run:
@@ -214,18 +228,25 @@ def _level_out(half: Any) -> Run:
     return run
 
 
-def _by_level(levels: nn.Sequential, zoom: int, time_zoom: int, grow: bool) -> list[Stage]:
-    """Cut the flat list behind every module that changes the size."""
-    stages, blocks = [], []
+def _growing(levels: nn.Sequential) -> Iterator[Stage]:
+    zoom = time_zoom = 1
     for block in levels:
-        blocks.append(block)
-        if "sample" in type(block).__name__.lower():
-            zoom = zoom * 2 if grow else zoom // 2
-            if _changes_time(block):
-                time_zoom = time_zoom * 2 if grow else time_zoom // 2
-            stages.append(Stage(_chain(*blocks), zoom, tuple(blocks), time_zoom))
-            blocks = []
-    return [*stages, Stage(_chain(*blocks), zoom, tuple(blocks), time_zoom)]
+        grows = _resizes(block)
+        zoom, time_zoom = zoom * (1 + grows), time_zoom * (1 + (grows and _changes_time(block)))
+        yield Stage(block, zoom, (block,), time_zoom, halo=halo_of(zoom), waits=grows)
+
+
+def _shrinking(levels: nn.Sequential, zoom: int, time_zoom: int) -> Iterator[Stage]:
+    blocks = list(levels)
+    for block, then in zip(blocks, [*blocks[1:], None], strict=True):
+        halo, shrinks = halo_of(zoom), _resizes(block)
+        zoom //= 1 + shrinks
+        time_zoom //= 1 + (shrinks and _changes_time(block))
+        yield Stage(block, zoom, (block,), time_zoom, halo=halo, waits=_resizes(then))
+
+
+def _resizes(block: Any) -> bool:
+    return "sample" in type(block).__name__.lower()
 
 
 def _changes_time(block: Any) -> bool:

@@ -185,6 +185,18 @@ def forward(
     return y, statistics
 
 
+def statistics_of(x: torch.Tensor, channel_bias: Maybe, groups: int, eps: float) -> torch.Tensor:
+    """The statistics alone, of what is not empty: centre and scale (2, N, C)."""
+    shape, device = x.shape, x.device
+    statistics = torch.empty((2, *shape[:2]), dtype=torch.float32, device=device)
+    types = (x.dtype, None, None, None, _type(channel_bias))
+    passes = _forward_passes(shape, x.stride(), device, groups, eps, False, False, types)
+    partials = torch.empty(passes.partials, dtype=torch.float32, device=device)
+    passes.sums(x.contiguous() if passes.copied else x, partials)
+    passes.merge(partials, channel_bias, statistics)
+    return statistics
+
+
 @lru_cache(maxsize=SIGNATURES)
 def _forward_passes(
     shape: torch.Size,

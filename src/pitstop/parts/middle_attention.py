@@ -68,13 +68,14 @@ class WholePicture:
         seen = averaged(normed).flatten(2).transpose(1, 2)
         key, value = attn.to_k(seen), attn.to_v(seen)
         query = attn.to_q(normed.flatten(2).transpose(1, 2))
-        del normed
+        del normed, seen
         attend_in_place(query, key, value)
-        heads = attn.to_out[1](attn.to_out[0](query))
-        h = heads.transpose(1, 2).reshape(hidden_states.shape)
+        del key, value
+        h = attn.to_out[1](attn.to_out[0](query)).transpose(1, 2).view_as(hidden_states)
+        del query
         if attn.residual_connection:
-            h = h + hidden_states
-        return h / attn.rescale_output_factor
+            h = hidden_states + h
+        return h if attn.rescale_output_factor == 1 else h / attn.rescale_output_factor
 
 
 def attend_in_place(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:

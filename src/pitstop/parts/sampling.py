@@ -12,6 +12,7 @@ from pitstop.parts.tiles import Grid
 
 LATTICE = (0.7548776662466927, 0.5698402909980532)  # spreads any number of points evenly in 2-D
 BLOCK = (16, 32)  # cells: a margin of 1 around it costs a fifth
+FEWEST = 2048  # cells: fewer do not show what a picture is like
 FIELDS = (8, 4)  # at least so many down and across, with smaller blocks in a small picture
 
 
@@ -24,7 +25,7 @@ class Share:
 
 
 def shares(grid: Grid, margin: int, work: float, cells: int) -> list[Share]:
-    """Windows worth ``work`` times the picture, in shares of at most ``cells`` cells."""
+    """Windows worth ``work`` times a picture that is not small, in shares of ``cells`` cells."""
     lengths = (grid.rows.length, grid.columns.length)
     block = tuple(
         min(side, max(length // fields, 1))
@@ -32,7 +33,8 @@ def shares(grid: Grid, margin: int, work: float, cells: int) -> list[Share]:
     )
     window = tuple(min(side + 2 * margin, n) for side, n in zip(block, lengths, strict=True))
     size = window[0] * window[1]
-    counts = _fields(lengths, block, work * lengths[0] * lengths[1] / size)
+    wanted = max(work * lengths[0] * lengths[1], FEWEST) / size
+    counts = _fields(lengths, block, wanted)
     places = _places(lengths, block, counts)
     together = max(1, cells // size)
     parts = -(-len(places) // together)

@@ -28,7 +28,7 @@ from pitstop.parts.group_norm_silu import group_norm_silu
 from pitstop.parts.launch import HAS_TRITON, KERNEL_TYPES, launch
 
 Maybe = torch.Tensor | None
-FIRST_GUESS = 0.01  # blocks: the first share is normalised by itself alone, so it passes twice
+FIRST_GUESS = 0.01  # pixels: the first share is normalised by itself alone, so it passes twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,15 @@ class Sample:
 
 
 class Statistics(NamedTuple):
-    """Mean and variance per sample and channel (S, C), of so many blocks."""
+    """Mean and variance per sample and channel (S, C), of so many pixels."""
 
     mean: torch.Tensor
     variance: torch.Tensor
-    blocks: float
+    pixels: float
+
+
+class UnknownNorm(Exception):  # noqa: N818 (no error: how a run that only measures ends)
+    """The first norm that is not known yet has been measured."""
 
 
 class _Then(NamedTuple):
@@ -61,13 +65,20 @@ class SharedNorms:
 
     def __init__(self) -> None:
         self.sample: Sample | None = None
+        self.one_by_one = False  # whether a run ends behind the first norm that is not known
+        self.new: dict[tuple[nn.Module, int], Statistics] = {}  # of that norm
         self.part = 0  # temporal chunk, each with statistics of its own
         self.known: dict[tuple[nn.Module, int], Statistics] = {}
         self.affine: dict[tuple[nn.Module, int], tuple[torch.Tensor, torch.Tensor]] = {}
 
     def count_less(self) -> None:
         """Keep what was measured as a first guess that hardly counts beside what comes."""
-        self.known = {key: each._replace(blocks=FIRST_GUESS) for key, each in self.known.items()}
+        self.known = {key: each._replace(pixels=FIRST_GUESS) for key, each in self.known.items()}
+
+    def settle(self) -> None:
+        """What was measured one by one is known from now on."""
+        self.known.update(self.new)
+        self.new.clear()
 
     def attach(self, modules: Iterable[nn.Module]) -> Undo:
         """Let every GroupNorm in ``modules`` ask here; call the result to undo it."""
@@ -82,13 +93,19 @@ class SharedNorms:
                 steps.append(_ask(norm, self))
         return Undo(tuple(steps))
 
+    def _measure(self, key: tuple[nn.Module, int], found: Statistics) -> None:
+        if self.one_by_one:
+            self.new[key] = _merged(self.new.get(key), found)
+            raise UnknownNorm
+        self.affine.pop(key, None)
+        self.known[key] = _merged(self.known.get(key), found)
+
     def normalise(self, norm: nn.GroupNorm, x: torch.Tensor, then: _Then) -> torch.Tensor:
         """The norm of ``x`` plus a bias per channel, by shared statistics where there are any."""
         silu, bias, out = then
         key = (norm, self.part)
-        if self.sample is not None and x.dim() > 3:
-            self.affine.pop(key, None)
-            self.known[key] = _merged(self.known.get(key), _measured(norm, x, bias, self.sample))
+        if self.sample is not None and x.dim() > 3 and not (self.one_by_one and key in self.known):
+            self._measure(key, _measured(norm, x, bias, self.sample))
         if key not in self.known:
             y = group_norm_silu(
                 *(x, norm.num_groups, norm.weight, norm.bias, norm.eps),
@@ -144,38 +161,48 @@ def _measured(norm: nn.GroupNorm, x: torch.Tensor, bias: Maybe, sample: Sample) 
     """Statistics of the blocks alone, over all windows together."""
     windows = len(sample.corners)
     pixels = x.unflatten(0, (windows, -1)).movedim((-2, -1), (1, 2))  # (windows, H, W, S, C, ...)
-    blocks = pixels[_places(sample, *x.shape[-2:], x.device)].flatten(0, 2)
-    together = blocks.movedim(0, -1).flatten(2)  # (S, C, pixels)
-    return _statistics(together, norm.num_groups, norm.eps, bias, windows)
+    places = zip(pixels, _places(sample, *x.shape[-2:]), strict=True)
+    blocks = [window[rows, columns] for window, (rows, columns) in places]
+    together = torch.stack(blocks).flatten(0, 2) if windows > 1 else blocks[0].flatten(0, 1)
+    return _statistics(together.movedim(0, -1).flatten(2), norm.num_groups, norm.eps, bias)
 
 
 @lru_cache(maxsize=64)
-def _places(sample: Sample, height: int, width: int, device: torch.device) -> tuple[Any, ...]:
-    """Indices of the blocks' pixels at one resolution: windows, rows, columns."""
-    zooms = (height // sample.window[0], width // sample.window[1])
-    corners = torch.tensor(sample.corners, device=device)
-    rows, columns = (
-        corners[:, axis, None] * zoom + torch.arange(side * zoom, device=device)
-        for axis, (zoom, side) in enumerate(zip(zooms, sample.block, strict=True))
-    )
-    window = torch.arange(len(corners), device=device)[:, None, None]
-    return window, rows[:, :, None], columns[:, None, :]
+def _places(sample: Sample, height: int, width: int) -> list[tuple[slice, slice]]:
+    """Rows and columns of every block at one resolution.
+
+    A window may have pixels beyond its last cell; a block alone takes them if it ends there.
+    """
+    zoom = min(height // sample.window[0], width // sample.window[1])
+    alone = len(sample.corners) == 1
+
+    def stretch(start: int, side: int, whole: int) -> slice:
+        to_the_end = alone and start + side == whole
+        return slice(start * zoom, None if to_the_end else (start + side) * zoom)
+
+    return [
+        (
+            stretch(top, sample.block[0], sample.window[0]),
+            stretch(left, sample.block[1], sample.window[1]),
+        )
+        for top, left in sample.corners
+    ]
 
 
-def _statistics(x: torch.Tensor, groups: int, eps: float, bias: Maybe, blocks: float) -> Statistics:
+def _statistics(x: torch.Tensor, groups: int, eps: float, bias: Maybe) -> Statistics:
     if _kernel_runs(x):
-        centre, scale = torch.ops.pitstop.group_norm_silu(
-            x, None, None, None, bias, groups, eps, False
-        )[1]
+        from pitstop.parts.group_norm_launch import statistics_of  # noqa: PLC0415 (needs triton)
+
+        centre, scale = statistics_of(x, bias, groups, eps)
         return Statistics(
-            centre if bias is None else centre + bias.float(), scale**-2 - eps, blocks
+            centre if bias is None else centre + bias.float(), scale**-2 - eps, x.shape[-1]
         )
     exact = x.to(torch.promote_types(x.dtype, torch.float32))
     if bias is not None:
         exact = exact + bias.view(1, -1, *[1] * (x.dim() - 2))
     variance, mean = torch.var_mean(exact.reshape(x.shape[0], groups, -1), -1, correction=0)
     mean, variance = (each.repeat_interleave(x.shape[1] // groups, 1) for each in (mean, variance))
-    return Statistics(mean, variance, blocks)
+    return Statistics(mean, variance, x.shape[-1])
 
 
 def _kernel_runs(x: torch.Tensor) -> bool:
@@ -183,15 +210,15 @@ def _kernel_runs(x: torch.Tensor) -> bool:
 
 
 def _merged(old: Statistics | None, new: Statistics) -> Statistics:
-    """Statistics of all blocks, those before and the new ones."""
+    """Statistics of everything, what was before and the new."""
     if old is None:
         return new
-    blocks = old.blocks + new.blocks
-    share = new.blocks / blocks
+    pixels = old.pixels + new.pixels
+    share = new.pixels / pixels
     distance = new.mean - old.mean
     variance = torch.lerp(old.variance, new.variance, share)
     return Statistics(
-        old.mean + distance * share, variance + distance.square() * share * (1 - share), blocks
+        old.mean + distance * share, variance + distance.square() * share * (1 - share), pixels
     )
 
 
@@ -245,5 +272,5 @@ def scale_shift_twin(
     shape = (x.shape[0], x.shape[1], *[1] * (x.dim() - 2))
     times = x.shape[0] // gain.shape[0]
     factor, moved = (each.repeat(times, 1).view(shape) for each in (gain, offset))
-    y = x * factor + moved  # the gain's fp32 makes the product fp32
-    return (F.silu(y) if silu else y).to(x.dtype)
+    y = (x * factor).add_(moved)  # the gain's fp32 makes the product fp32
+    return (F.silu(y, inplace=True) if silu else y).to(x.dtype)

@@ -6,11 +6,12 @@ from functools import partial
 import torch
 
 from pitstop.core.errors import PitstopError
-from pitstop.parts.codecs import Memory, Run, Stage, remembering
+from pitstop.parts.codecs import Memory, remembering
 from pitstop.parts.fuse_group_norm import probe
 from pitstop.parts.peak import peak_of
 from pitstop.parts.shared_norms import Sample, SharedNorms
-from pitstop.parts.tile_plan import Costs, line
+from pitstop.parts.stages import Run, Stage
+from pitstop.parts.tile_costs import Costs, line
 
 PROBES = {"cuda": (32, 64), "cpu": (8, 16)}  # cells: two edges; more on a GPU, where it is cheap
 FARTHEST = 12  # cells: how far a border is looked for
@@ -39,7 +40,9 @@ def measure_costs(
         type(need)(need.fixed + more, need.per_cell)
         for need, more in zip(peaks, extra, strict=True)
     ]
-    return Costs(tuple(peaks), borders, tuple(exact * each for each in borders), grows)
+    sums = tuple(exact * each for each in borders)
+    halos, waits = zip(*((stage.halo, stage.waits) for stage in stages), strict=True)
+    return Costs(tuple(peaks), borders, sums, grows, halos, waits)
 
 
 def _measure(

@@ -2,9 +2,9 @@
 
 Every stage is measured at two small sizes; its memory is a constant plus so much per cell, so a
 line through both says what any size will need. The largest stage of a tile, what is kept beside
-it, and what was allocated before must fit the budget. Stages that run over the whole picture see
-everything, and nothing in them is computed twice, but what they hand on must be kept: for each
-number of them the fewest tiles are found, and the plan with the least work done twice is taken.
+it, and what was allocated before must fit the budget. Stages that run over the whole picture, at
+once or in strips, are exact, but what they hand on must be kept: for each number of them the fewest
+tiles are found, and the plan with the least work done twice is taken.
 """
 
 import math
@@ -12,54 +12,15 @@ from dataclasses import dataclass, replace
 
 from pitstop.core.errors import PitstopError
 from pitstop.core.units import binary_bytes, count
+from pitstop.parts.tile_costs import Costs, Step
 from pitstop.parts.tiles import Axis, Grid, cut, grids
 
 SMALLEST = 16  # cells: below this a tile is mostly overlap
 MARGIN = 1.04  # kernels choose other workspaces at other sizes
+STRIPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+SLENDER = 4  # halos: a strip of fewer rows is a third halo
+STRIP_WORK = 0.5  # of a stage in strips, done twice: a residual block's first convolution
 SAMPLE_SHARE = 0.7  # of a tile's cells in one share of the sample: measuring takes copies
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Bytes that grow with the number of cells."""
-
-    fixed: float
-    per_cell: float
-
-    def at(self, cells: int) -> float:
-        """Bytes at one size."""
-        return self.fixed + self.per_cell * cells
-
-
-def line(small: tuple[int, int], large: tuple[int, int]) -> Need:
-    """The line through two measurements (cells, bytes); neither part of it is negative."""
-    (cells, low), (more_cells, high) = small, large
-    slope = (high - low) / (more_cells - cells) if more_cells > cells else high / more_cells
-    fixed = max(high - slope * more_cells, 0.0)
-    return Need(fixed, max(slope, (high - fixed) / more_cells))
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """What the stages of one way need, and what lies between them."""
-
-    peaks: tuple[Need, ...]  # of each stage, its input not counted
-    borders: tuple[float, ...]  # bytes per cell before each stage, and of the result
-    sums: tuple[float, ...]  # the same in the precision that tiles are added up in
-    grows: bool  # decoding: whole stages come first; encoding: last
-
-    @property
-    def stages(self) -> int:
-        """How many there are."""
-        return len(self.peaks)
-
-    def run(self, first: int, last: int, cells: int) -> float:
-        """Peak of stages ``first`` to ``last`` (excluded) on so many cells, input not counted."""
-        peak = 0.0
-        for stage in range(first, last):
-            held = self.borders[stage] * cells if stage > first else 0.0
-            peak = max(peak, self.peaks[stage].at(cells) + held)
-        return peak
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +37,7 @@ class Plan:
     batch: int = 1
     chunks: int = 1  # in time
     local: bool = True  # whether a window of a sample shows what the whole picture would
+    steps: tuple[Step, ...] = ()  # through the stages that run whole
 
     @property
     def untiled(self) -> bool:
@@ -98,6 +60,8 @@ class Plan:
         size = f"{columns.tile * self.zoom}x{rows.tile * self.zoom}"
         if self.untiled:
             how = f"untiled, {size}"
+            strips = [str(step.strips) for step in self.steps if step.strips > 1]
+            how += f", exact, in strips ({', '.join(strips)})" if strips else ""
         else:
             how = (
                 f"{count(self.grid.count, 'tile')} ({rows.count} x {columns.count}) of {size}, "
@@ -117,6 +81,7 @@ class Wish:
     overlaps: tuple[int, ...]  # by the number of whole stages
     budget_bytes: int
     base_bytes: int  # allocated before anything runs
+    share: float | None = None  # of what the picture takes at once, as nearly as can be
     largest: int | None = None  # edge of a tile
     batch: int = 1
     middle: bool = True  # whether any stage may run whole
@@ -126,22 +91,33 @@ class Wish:
     sample: float = 0.0  # work spent on shared statistics, in pictures
     local: bool = True  # whether no stage looks at the whole picture
     times: float = 1.0  # frames of the clip over those of a chunk
+    exact: bool = True  # whether strips will do, and tiles were not asked for
+
+    @property
+    def room(self) -> float:
+        """Bytes that may be added to what is there."""
+        return (self.budget_bytes - self.base_bytes) / MARGIN
 
 
 def make_plan(costs: Costs, height: int, width: int, wish: Wish) -> Plan:
     """The fewest tiles of one shape that fit, with as many stages whole as saves work."""
-    untiled = Grid(*(Axis(length, length, (0,)) for length in (height, width)))
-    plan = _plan(costs, untiled, 0, wish)
+    plan = _plan(costs, _one_tile(height, width), costs.stages, replace(wish, exact=False))
+    if wish.share is not None:
+        more = wish.share * (plan.predicted_bytes - wish.base_bytes)
+        wish = replace(wish, budget_bytes=min(wish.base_bytes + int(more), wish.budget_bytes))
     may_be_one = wish.largest is None or wish.largest >= max(height, width)
     if may_be_one and plan.predicted_bytes <= wish.budget_bytes:
         return plan
-    deepest = costs.stages - 1 if wish.middle else 0
+    deepest = costs.stages - (0 if wish.exact and costs.halos[costs.large] is not None else 1)
+    deepest = deepest if wish.middle else 0
     plans = [_fewest(costs, height, width, whole, wish) for whole in range(deepest, -1, -1)]
     fitting = [plan for plan in plans if plan.predicted_bytes <= wish.budget_bytes]
     seeing = [plan for plan in fitting if plan.whole] or fitting
     if seeing:
         return min(seeing, key=lambda plan: _work_again(costs, plan, wish))
     least = min(plans, key=lambda plan: plan.predicted_bytes)
+    if wish.share is not None:
+        return least  # a small picture does not get smaller
     raise PitstopError(
         f"budget_bytes is {binary_bytes(wish.budget_bytes)}, but tiles of {least.grid.columns.tile}"
         f" x {least.grid.rows.tile} cells need {binary_bytes(least.predicted_bytes)}: "
@@ -149,16 +125,32 @@ def make_plan(costs: Costs, height: int, width: int, wish: Wish) -> Plan:
     )
 
 
+def _one_tile(height: int, width: int) -> Grid:
+    return Grid(*(Axis(length, length, (0,)) for length in (height, width)))
+
+
 def _work_again(costs: Costs, plan: Plan, wish: Wish) -> float:
     """Work beyond the untiled picture's, by the memory that each stage works on."""
     tiled = sum(costs.peaks[stage].per_cell for stage in range(*plan.tiled))
-    return tiled * (plan.grid.recompute - 1 + wish.sample)
+    in_strips = sum(
+        costs.peaks[stage].per_cell
+        for step in plan.steps
+        for stage in range(step.first, step.last)
+        if step.strips > 1
+    )
+    return tiled * (plan.grid.recompute - 1 + wish.sample) + STRIP_WORK * in_strips
+
+
+def _whole_stages(costs: Costs, whole: int) -> range:
+    return range(whole) if costs.grows else range(costs.stages - whole, costs.stages)
 
 
 def _fewest(costs: Costs, height: int, width: int, whole: int, wish: Wish) -> Plan:
     """The first plan that fits; the smallest tiles where none does."""
-    overlap = wish.overlaps[whole]
-    if wish.largest is None:
+    overlap = wish.overlaps[min(whole, costs.stages - 1)]
+    if whole == costs.stages:
+        candidates = iter([_one_tile(height, width)])
+    elif wish.largest is None:
         candidates = grids(height, width, overlap, SMALLEST)
     else:
         asked = Grid(*(cut(length, wish.largest, overlap) for length in (height, width)))
@@ -176,27 +168,76 @@ def _fewest(costs: Costs, height: int, width: int, whole: int, wish: Wish) -> Pl
 
 def _plan(costs: Costs, grid: Grid, whole: int, wish: Wish) -> Plan:
     stages = costs.stages
-    first, last = (whole, stages) if costs.grows else (0, stages - whole)
-    if grid.count == 1:
-        first, last, whole = 0, stages, 0
+    whole = stages if grid.count == 1 else whole
+    tiled = (whole, stages) if costs.grows else (0, stages - whole)
+    overlap = wish.overlaps[min(whole, stages - 1)]
     plan = Plan(
-        *(grid, wish.overlaps[whole], whole, (first, last), wish.zoom, wish.budget_bytes, 0),
+        *(grid, overlap, whole, tiled, wish.zoom, wish.budget_bytes, 0),
         batch=min(wish.batch, grid.columns.count),
         chunks=wish.chunks,
         local=whole > 0 or wish.local,
+        steps=_steps(costs, grid, _whole_stages(costs, whole), wish),
     )
-    peak = _untiled_peak(costs, plan, wish) if plan.untiled else _tiled_peak(costs, plan, wish)
+    peak = max(
+        _whole_peak(costs, plan, wish), 0.0 if plan.untiled else _tiles_peak(costs, plan, wish)
+    )
     return replace(plan, predicted_bytes=math.ceil(wish.base_bytes + MARGIN * peak))
 
 
-def _untiled_peak(costs: Costs, plan: Plan, wish: Wish) -> float:
-    cells = plan.grid.tile_cells
-    kept = costs.borders[-1] * cells * (2 * wish.times if plan.chunks > 1 else 0)
-    return costs.run(0, costs.stages, cells) + kept
+def _steps(costs: Costs, grid: Grid, stages: range, wish: Wish) -> tuple[Step, ...]:
+    """Every stage for itself, in the fewest strips that fit; two together where they must."""
+    steps: list[Step] = []
+    for stage in stages:
+        if steps and steps[-1].last > stage:
+            continue  # it runs together with the one before it
+        step = _in_strips(costs, grid, Step(stage, stage + 1), wish)
+        if costs.waits[stage] and stage + 1 in stages:
+            then = _in_strips(costs, grid, Step(stage + 1, stage + 2), wish)
+            if max(_held(costs, grid, each) for each in (step, then)) > wish.room:
+                step = _in_strips(costs, grid, Step(stage, stage + 2), wish)
+        steps.append(step)
+    return tuple(steps)
 
 
-def _tiled_peak(costs: Costs, plan: Plan, wish: Wish) -> float:
-    """The largest of three phases: whole stages before, tiles, whole stages after."""
+def _in_strips(costs: Costs, grid: Grid, step: Step, wish: Wish) -> Step:
+    """The step with the fewest strips that fit, or with the most there may be."""
+    if not wish.exact or wish.chunks > 1 or None in costs.halos[step.first : step.last]:
+        return step
+    cells = grid.rows.length * grid.columns.length
+    large = costs.large in range(step.first, step.last)
+    least = -(-cells // wish.largest**2) if wish.largest and large else 1
+    halo = sum(each or 0 for each in costs.halos[step.first : step.last])
+    most = max(1, grid.rows.length // (SLENDER * max(halo, 1)))
+    counts = [each for each in STRIPS if least <= each <= most] or [most]
+    choices = [step._replace(strips=each) for each in counts]
+    return next((each for each in choices if _held(costs, grid, each) <= wish.room), choices[-1])
+
+
+def _held(costs: Costs, grid: Grid, step: Step, times: float = 1.0) -> float:
+    """Peak of a step with its input, unless that was there before."""
+    cells = grid.rows.length * grid.columns.length
+    before = costs.borders[step.first] * cells * times if step.first else 0.0
+    return before + costs.whole(step, grid)
+
+
+def _whole_peak(costs: Costs, plan: Plan, wish: Wish) -> float:
+    """Peak of the stages that run over the whole picture."""
+    kept = 0.0
+    cells = plan.grid.rows.length * plan.grid.columns.length
+    if plan.chunks > 1 and plan.untiled:
+        kept = 2 * costs.borders[-1] * cells * wish.times
+    elif plan.chunks > 1 and costs.grows:
+        kept = costs.borders[plan.whole] * cells * wish.times
+    behind_tiles = 0 if costs.grows else plan.tiled[1]
+    peaks = [
+        _held(costs, plan.grid, step, wish.times if step.first == behind_tiles else 1.0)
+        for step in plan.steps
+    ]
+    return kept + max(peaks, default=0.0)
+
+
+def _tiles_peak(costs: Costs, plan: Plan, wish: Wish) -> float:
+    """Peak of the tiled stages, with what is kept before and behind them."""
     (first, last), grid, times = plan.tiled, plan.grid, wish.times
     cells = grid.rows.length * grid.columns.length
     band_cells = grid.rows.tile * grid.columns.length
@@ -208,8 +249,4 @@ def _tiled_peak(costs: Costs, plan: Plan, wish: Wish) -> float:
     tiles = costs.run(first, last, taken) + costs.borders[first] * taken
     tiles += (costs.sums[last] + costs.borders[last] * (plan.chunks > 1)) * taken * times
     rounded = (costs.borders[last] + costs.sums[last]) * band_cells * times
-    return max(
-        costs.run(0, first, cells) + (before if plan.chunks > 1 else 0),
-        before + after + band + max(tiles, rounded),
-        costs.borders[last] * cells * times + costs.run(last, costs.stages, cells),
-    )
+    return before + after + band + max(tiles, rounded)

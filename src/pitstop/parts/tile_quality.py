@@ -16,15 +16,22 @@ def psnr(tiled: torch.Tensor, untiled: torch.Tensor) -> float:
 
 
 def seam(tiled: torch.Tensor, untiled: torch.Tensor, grid: Grid, scale: int) -> float:
-    """Jump of the error across tile borders over its jump elsewhere: 1 means no seam shows."""
+    """Change of the error across overlaps over its change elsewhere: 1 means no seam shows.
+
+    Both over the same distance, from one side of an overlap to the other: a blended step is a step.
+    """
     error = tiled.double() - untiled.double()
     across, elsewhere = [], []
     for axis, dim in ((grid.rows, -2), (grid.columns, -1)):
-        jumps = error.diff(dim=dim).abs().transpose(dim, 0).flatten(1).mean(1)
-        at_seam = torch.zeros(len(jumps), dtype=torch.bool, device=jumps.device)
-        at_seam[[line * scale - 1 for line in axis.seams]] = True
-        across.append(jumps[at_seam])
-        elsewhere.append(jumps[~at_seam])
-    usual = torch.cat(elsewhere).mean()
-    lines = torch.cat(across)
-    return float(lines.mean() / usual) if len(lines) and usual > 0 else 1.0
+        lines = error.transpose(dim, 0).flatten(1)
+        overlaps = [(after * scale, (start + axis.tile) * scale) for start, after in axis.pairs]
+        for first, last in overlaps:
+            distance = last - first + 1
+            jumps = (lines[distance:] - lines[:-distance]).abs().mean(1)
+            others = torch.ones(len(jumps), dtype=torch.bool, device=jumps.device)
+            for begin, end in overlaps:
+                others[max(begin - distance, 0) : end] = False
+            across.append(jumps[first - 1 : first])
+            elsewhere.append(jumps[others] if others.any() else jumps)
+    usual, found = (torch.cat(each or [error.new_zeros(0)]) for each in (elsewhere, across))
+    return float(found.mean() / usual.mean()) if len(found) and usual.sum() > 0 else 1.0

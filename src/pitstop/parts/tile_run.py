@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
+from torch import nn
 
 from pitstop.core.errors import PitstopError
 from pitstop.parts.blend import Bands, Edge
-from pitstop.parts.codecs import Memory, Run, Stage, remembering
+from pitstop.parts.codecs import Memory, remembering
 from pitstop.parts.sampling import Share, shares
 from pitstop.parts.shared_norms import SharedNorms
+from pitstop.parts.stages import Run, Stage, joined
+from pitstop.parts.strips import in_strips
 from pitstop.parts.tile_plan import Plan
 from pitstop.parts.tiles import Grid
 
@@ -78,12 +81,24 @@ class Job:
         self.norms.part = 0
         return torch.cat(parts, dim=2)
 
+    def whole(self, first: int, last: int, x: torch.Tensor) -> torch.Tensor:
+        """Run stages over the whole picture, in strips where the plan says so."""
+        if all(step.strips == 1 for step in self.plan.steps):
+            return self.through(first, last, x)
+        for step in self.plan.steps:
+            if first <= step.first < last:
+                stage = joined(self.way.stages[step.first : step.last])
+                zoom = self.way.zoom_before(step.first)
+                x = in_strips(stage, x, zoom, step.strips) if step.strips > 1 else stage.run(x)
+        return x
+
     def run(self, x: torch.Tensor) -> torch.Tensor:
         """The whole way."""
         first, last = self.plan.tiled
         if self.plan.untiled:
-            return self.through(0, last, x)
-        x = self.through(0, first, x)
+            x = self.whole(0, len(self.way.stages), x)
+            return x.cpu() if self.offload else x
+        x = self.whole(0, first, x)
         modules = [each for stage in self.way.stages[first:last] for each in stage.modules]
         undo = self.norms.attach(modules if self.sample else ())
         try:
@@ -92,7 +107,14 @@ class Job:
             x = self._tiles(x)
         finally:
             undo()
-        return self.through(last, len(self.way.stages), x)
+        return self.whole(last, len(self.way.stages), x)
+
+    def _agree(self) -> bool:
+        """Whether tiles differ at their borders alone: statistics are shared, or not needed."""
+        stages = self.way.stages[slice(*self.plan.tiled)]
+        parts = (part for stage in stages for module in stage.modules for part in module.modules())
+        normed = any(isinstance(part, nn.GroupNorm) for part in parts)
+        return self.plan.local and (self.sample > 0 or not normed)
 
     def _cutter(self, x: torch.Tensor, rows: int, columns: int) -> Callable[..., torch.Tensor]:
         """A function that cuts windows of so many cells, with pixels beyond the last cell if any.
@@ -135,7 +157,7 @@ class Job:
                 corners = [(top, grid.columns.starts[column]) for column in columns]
                 tiles = self.through(first, last, cut(corners))
                 if bands is None:
-                    edges = _edges(grid, zoom, tiles, self.sample > 0)
+                    edges = _edges(grid, zoom, tiles, self._agree())
                     offload = self.offload and last == len(self.way.stages)
                     bands = Bands(*edges, tiles[: tiles.shape[0] // len(columns)], offload)
                 bands.add(row, columns, tiles)
@@ -153,7 +175,8 @@ def _edges(grid: Grid, zoom: int, tiles: torch.Tensor, agree: bool) -> tuple[Edg
     if not all(0 <= rest < zoom for rest in rests):
         raise PitstopError(
             f"a tile came back as {tuple(tiles.shape[-2:])} where {grid.rows.tile * zoom} x "
-            f"{grid.columns.tile * zoom} pixels were due: pass the scale of this VAE to adapt()"
+            f"{grid.columns.tile * zoom} pixels were due: pass the scale of this VAE to adapt(), "
+            "or a picture whose sides are multiples of it"
         )
     rows, columns = (Edge(axis, zoom, rest, agree) for axis, rest in zip(axes, rests, strict=True))
     return rows, columns

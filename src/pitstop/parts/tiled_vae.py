@@ -5,11 +5,11 @@ quarter make it up to 1.8 times the work; every tile is normalised by its own st
 only to itself, so its tone differs from its neighbours' and ramps can only hide it; tiles are added
 up in half precision, on the CPU, one synchronisation each.
 
-What is done instead. The middle block and as many stages after it as fit run over the whole
-picture; only the large stages are tiled. Their GroupNorms take statistics of the whole picture,
-estimated from blocks spread over it, which leaves nothing but the border of a tile to differ; how
-far that reaches is measured, and the overlap follows. The planner measures what the stages need and
-picks the fewest tiles of one shape that fit the memory budget, none if the picture fits.
+What is done instead. Everything runs over the whole picture that can: stages that fit the memory
+budget at once, others in strips of rows with the norms' statistics of the whole picture, which is
+exact (``strips``). Only what would not fit even as a result is tiled: there the norms take
+statistics from blocks spread over the picture, which leaves nothing but the border of a tile to
+differ; how far that reaches is measured, and the overlap follows.
 
 Floor: the untiled work, 10.5 TFLOP per 1024 x 1024 for a FLUX-shaped decoder, 13.3 ms on an H200;
 attention over the whole picture adds 25 ms at 2048 x 2048, see ``middle_attention``.
@@ -20,7 +20,7 @@ the workload ``tiled_vae``; any other by ``adapt``. Inference only: no gradient 
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import psutil
@@ -34,33 +34,19 @@ from pitstop.parts.fuse_group_norm import Undo, probe
 from pitstop.parts.shared_norms import SharedNorms
 from pitstop.parts.stage_costs import FARTHEST, MOST_REACH, border_reach, measure_costs
 from pitstop.parts.tile_batch import best_batch
-from pitstop.parts.tile_plan import Costs, Plan, Wish, make_plan
+from pitstop.parts.tile_costs import Costs
+from pitstop.parts.tile_plan import Plan, Wish, make_plan
 from pitstop.parts.tile_run import Job, Way, chunk_frames
+from pitstop.parts.tiling import Tiling, check_tiling
 from pitstop.parts.weights_offload import WeightsOffload
 
 __all__ = ["Memory", "TiledVae", "Tiling", "adapt", "enable_tiling"]
 
 FREE_SHARE = 0.9  # of the memory that is free: the rest is the allocator's and the driver's
-SMALLER = 0.8  # of the budget, after a tile ran out of memory
-RETRIES = 4  # then a fifth of the first budget was not enough
-SAMPLE = 0.7  # work on shared statistics, in pictures: 10 dB over diffusers' tiles on a small VAE
+SMALLER = 0.7  # of the budget, after memory ran out
+RETRIES = 6  # then a sixth of the first budget was not enough
+SAMPLE = 0.5  # work on shared statistics, in pictures, where tiles cannot be avoided
 SAMPLE_OF_CLIP = 0.1  # a clip's convolutions are dearer, and its frames are normed one by one
-
-
-@dataclass(frozen=True, slots=True)
-class Tiling:
-    """How to tile; lengths are pixels, and what is not given is measured."""
-
-    budget_bytes: int | None = None  # most memory in use at once, weights and all
-    tile: int | None = None  # longest edge of a tile
-    overlap: int | None = None
-    batch: int | None = None  # tiles at a time
-    middle: bool = True  # the middle block, and what else fits, over the whole picture
-    sample: float | None = None  # work for shared statistics, in pictures; 0: each tile its own
-    frames: int = 1  # latent frames of a temporal chunk, for a VAE that remembers
-    offload: bool = False  # gather the result on the CPU
-    offload_weights: bool = False  # keep weights on the CPU between calls
-    quiet: bool = False  # no lines on stderr
 
 
 class TiledVae:
@@ -145,6 +131,8 @@ class TiledVae:
     def _sample(self) -> float:
         if self.tiling.sample is not None:
             return self.tiling.sample
+        if not self.codec.known:
+            return 0.0
         return SAMPLE_OF_CLIP if self.codec.time_scale else SAMPLE
 
     def _plan(self, name: str, way: Way, x: torch.Tensor, budget: int, cuts: list[slice]) -> Plan:
@@ -161,6 +149,7 @@ class TiledVae:
             overlaps=overlaps,
             budget_bytes=budget,
             base_bytes=self._base(x),
+            share=tiling.share,
             largest=largest,
             batch=tiling.batch or 1,
             middle=tiling.middle,
@@ -170,6 +159,7 @@ class TiledVae:
             sample=self._sample,
             local=local,
             times=x.shape[2] / like.shape[2] if way.time_zoom else 1.0,
+            exact=tiling.overlap is None,
         )
         plan = make_plan(costs, rows, columns, wish)
         if tiling.batch is None and not plan.untiled and tiling.tile is not None:
@@ -224,27 +214,12 @@ class TiledVae:
             raise PitstopError(f"{name} is on {x.device}, the VAE on {weight.device}: use one")
         if weight.dtype != x.dtype:
             raise PitstopError(f"{name} is {x.dtype}, the VAE {weight.dtype}: use one type")
-        _check_tiling(self.tiling, self.codec.scale)
+        check_tiling(self.tiling, self.codec.scale)
         return x.device
 
     def _say(self, text: str) -> None:
         if not self.tiling.quiet:
             sys.stderr.write(f"tiled_vae: {text}\n")
-
-
-def _check_tiling(tiling: Tiling, scale: int) -> None:
-    if tiling.frames < 1 or (tiling.batch is not None and tiling.batch < 1):
-        raise PitstopError(
-            f"frames is {tiling.frames}, batch {tiling.batch}: pass at least 1 of each"
-        )
-    if tiling.sample is not None and tiling.sample < 0:
-        raise PitstopError(f"sample is {tiling.sample}: pass 0 or more")
-    if tiling.overlap is not None and tiling.overlap < 0:
-        raise PitstopError(f"overlap is {tiling.overlap}: pass 0 or more pixels")
-    if tiling.tile is not None and tiling.tile <= max(tiling.overlap or 0, scale - 1):
-        raise PitstopError(
-            f"tile is {tiling.tile}: pass more than its overlap, and at least {scale} pixels"
-        )
 
 
 def _latent_frames(x: torch.Tensor, time_zoom: int) -> int:

@@ -7,6 +7,7 @@ is ever padded or cropped, so no picture can come back shifted.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pitstop.core.errors import PitstopError
 
@@ -25,10 +26,9 @@ class Axis:
         return len(self.starts)
 
     @property
-    def seams(self) -> tuple[int, ...]:
-        """Where a tile begins or ends inside the picture."""
-        ends = {start + self.tile for start in self.starts}
-        return tuple(sorted((ends | set(self.starts)) - {0, self.length}))
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Starts of every tile and the next."""
+        return tuple(pairwise(self.starts))
 
 
 @dataclass(frozen=True, slots=True)
