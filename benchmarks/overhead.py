@@ -1,6 +1,7 @@
 """What recording costs a step that is not inspected: epochs with and without hooks, alternating.
 
     python benchmarks/overhead.py [--pairs 15] [--device cpu|cuda] [--width 384] [--depth 12]
+        [--batch 64]
 
 Both halves of a pair run in one process, one right after the other, so that a noisy machine
 disturbs them alike. Printed are the ratio of each pair's median steps and their spread, and the
@@ -26,12 +27,13 @@ STEPS = 40  # of each half; some 0.3 s, short against the machine's moods
 class Loop:
     """A training loop whose step takes about as long as width and depth ask for."""
 
-    def __init__(self, device: str, width: int, depth: int) -> None:
+    def __init__(self, device: str, width: int, depth: int, batch: int) -> None:
         blocks = [nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(depth)]
         self.device = device
         self.model = nn.Sequential(*blocks).to(device)
         self.optimizer = torch.optim.SGD(self.model.parameters(), 1e-3)
-        self.loader = DataLoader(TensorDataset(torch.randn(64 * STEPS, width)), batch_size=64)
+        data = TensorDataset(torch.randn(batch * STEPS, width))
+        self.loader = DataLoader(data, batch_size=batch)
 
     def median_step_us(self) -> float:
         """Train for one epoch."""
@@ -66,9 +68,10 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--depth", type=int, default=12)
+    parser.add_argument("--batch", type=int, default=64)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    loop = Loop(arguments.device, arguments.width, arguments.depth)
+    loop = Loop(arguments.device, arguments.width, arguments.depth, arguments.batch)
     loop.median_step_us()  # warm-up
     pairs = []
     for number in range(arguments.pairs):

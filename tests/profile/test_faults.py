@@ -199,12 +199,23 @@ def test_the_scripts_own_profiler_and_excepthook_still_work(script):
         "sys.excepthook = lambda kind, error, trace: print('mine', kind.__name__, flush=True)\n"
         "profile = torch.profiler.profile(); profile.start()\n"
     )
-    fault = "if step == 11: profile.stop(); print(len(profile.events()) > 10); raise KeyError('x')"
+    fault = (
+        "if step == 11: profile.stop(); print(len(profile.events()) > 10); "
+        "print(sum(event.name == 'aten::item' for event in profile.events())); raise KeyError('x')"
+    )
     path = script(fault, before=before)
     without, with_us = bare(path), profiled(path)
-    assert without.stdout.endswith(b"True\nmine KeyError\n")
+    assert without.stdout.endswith(b"True\n11\nmine KeyError\n")  # its own prints, and no more
     assert with_us.stdout == without.stdout
     assert with_us.returncode == without.returncode
+
+
+def test_a_strict_script_finds_no_thread_and_no_open_file_of_ours(script):
+    before = "import threading, warnings\nwarnings.simplefilter('error')\n"
+    path = script("print(threading.active_count(), flush=True)", before=before)
+    without, with_us = bare(path), profiled(path)
+    assert with_us.stdout == without.stdout
+    assert b"ResourceWarning" not in with_us.stderr
 
 
 def test_a_forked_child_records_nothing(script):
@@ -226,8 +237,9 @@ def test_steps_can_be_marked(tmp_path):
 
 
 def test_redacted_recordings_name_no_path_and_no_argument(script):
-    path = script()
-    profiled(path, "--redact")
+    stacks = "pathlib.Path('.pitstop').glob('runs/*/stacks-*')"  # they would hold paths
+    path = script(before=f"import pathlib, torch\nassert not list({stacks})\n")
+    assert profiled(path, "--redact").returncode == 0
     folder = runs.find(path.parent, "last")
     text = "".join(each.read_text() for each in folder.iterdir())
     assert "script" not in text

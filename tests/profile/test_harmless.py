@@ -28,8 +28,17 @@ def test_same_output_and_every_step_found(script, arguments, kind, steps, bare, 
     assert with_us.out == without.out
     assert with_us.code == 0
     assert b"pitstop:" not in with_us.err, with_us.err.decode()
+    assert with_us.err.count(b"Warning") == without.err.count(b"Warning"), with_us.err.decode()
     assert with_us.evidence.step_kind == kind
     assert len(with_us.evidence.steps) == steps
+
+
+def test_the_scripts_own_modes_see_what_they_see_without_us(bare, profiled):
+    without = bare("modes.py")
+    with_us = profiled("modes.py", ours=("--warmup", "0", "--inspect", "99"))
+    assert without.code == 0, without.err.decode()
+    assert with_us.out == without.out
+    assert with_us.evidence.operations
 
 
 def test_the_script_sees_itself_as_if_alone(bare, profiled):

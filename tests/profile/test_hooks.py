@@ -3,7 +3,6 @@
 import contextlib
 import inspect
 import pickle
-import sys
 import threading
 
 import pytest
@@ -32,7 +31,6 @@ PATCHED = (
     (torch.amp.GradScaler, "scale"),
     (torch.amp.GradScaler, "update"),
     (torch, "save"),
-    (sys, "excepthook"),
     *((torch.distributed, name) for name in hooks.COLLECTIVES),
 )
 
@@ -138,7 +136,7 @@ def test_an_optimizer_step_that_raises_hides_no_later_wait(recording, tmp_path):
 
 
 def test_a_failure_of_ours_is_one_line_and_leaves_torch_as_it_was(recording, capsys):
-    recording._cycles = None
+    recording._steps = None
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 1e-3)
     optimizer.step()
     optimizer.step()
@@ -147,15 +145,35 @@ def test_a_failure_of_ours_is_one_line_and_leaves_torch_as_it_was(recording, cap
     assert vars(recording) == {"alive": False}
 
 
-def test_a_deep_traceback_is_shown_without_our_own(recording, capsys):
-    def deep():
-        deep()
+def bad_batch():
+    class Bad(TensorDataset):
+        def __getitem__(self, index):
+            raise KeyError(index)
 
-    try:
-        deep()
-    except RecursionError as error:
-        sys.excepthook(type(error), error, error.__traceback__)
-    assert "RecursionError" in capsys.readouterr().err
+    return next(iter(DataLoader(Bad(torch.zeros(4, 1)))))
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        bad_batch,
+        lambda: DataLoader([], shuffle=True),
+        lambda: torch.optim.SGD([], 1e-3),
+        lambda: torch.zeros(2).backward(),
+        lambda: torch.autograd.backward(tensors=torch.zeros(2)),
+        lambda: torch.save(lambda: None, "/dev/null"),
+        lambda: torch.nn.utils.clip_grad_norm_(3),
+    ],
+)
+def test_an_error_has_its_own_traceback_wherever_it_is_caught(fails, recording):
+    def frames():
+        with pytest.raises(Exception) as caught:  # noqa: PT011 whichever it is
+            fails()
+        return [(each.path, each.lineno, each.name) for each in caught.traceback]
+
+    with_us = frames()
+    recording.close()
+    assert with_us == frames()
 
 
 def test_show_hooks_names_each_with_what_it_is_for():
@@ -187,14 +205,14 @@ def test_a_loader_built_again_for_each_epoch_is_one_loader(recording, tmp_path):
 
 def test_collectives_count_once_where_one_calls_another(monkeypatch, tmp_path):
     clock = iter(range(0, 1_000_000, 1000))
-    monkeypatch.setattr(recorder, "perf_counter_ns", lambda: next(clock) * 1000)
+    monkeypatch.setattr("pitstop.profile.clock.perf_counter_ns", lambda: next(clock) * 1000)
     monkeypatch.setattr(torch.distributed, "broadcast", lambda: None)
     monkeypatch.setattr(torch.distributed, "barrier", lambda: [torch.distributed.broadcast()])
     found = recorder.Recorder(Options(str(tmp_path), inspect=0))
     undo = hooks.collectives(found)
     torch.distributed.barrier()
     undo()
-    found.mark_ends()
+    found.mark(begins=False)
     found.close()
     (step,) = collect(tmp_path, 0)[0].steps
     assert step.collective_ms == 1.0  # one tick of the clock from its begin to its end
@@ -202,14 +220,14 @@ def test_collectives_count_once_where_one_calls_another(monkeypatch, tmp_path):
 
 def test_a_backward_pass_that_did_not_run_was_waiting_for_other_ranks(monkeypatch, tmp_path):
     wall, own = iter(range(0, 1_000_000, 5000)), iter([0, 2_000_000])
-    monkeypatch.setattr(recorder, "perf_counter_ns", lambda: next(wall) * 1000)
-    monkeypatch.setattr(recorder, "thread_time_ns", lambda: next(own))
-    monkeypatch.setattr(recorder, "_has_peers", lambda: True)
+    monkeypatch.setattr("pitstop.profile.clock.perf_counter_ns", lambda: next(wall) * 1000)
+    monkeypatch.setattr("pitstop.profile.exchange.thread_time_ns", lambda: next(own))
+    monkeypatch.setattr("pitstop.profile.exchange._has_peers", lambda: True)
     found = recorder.Recorder(Options(str(tmp_path), inspect=0))
     undo = hooks.backward(found)
     torch.ones(1, requires_grad=True).sum().backward()
     undo()
-    found.mark_ends()
+    found.mark(begins=False)
     found.close()
     (step,) = collect(tmp_path, 0)[0].steps
     assert (step.backward_ms, step.collective_ms) == (5.0, 3.0)

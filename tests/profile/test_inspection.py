@@ -99,26 +99,36 @@ def test_backward_operations_have_the_line_and_the_call_of_the_forward_ones(insp
     assert {each.where.line for each in products} == {line["model"], line["head"]}
 
 
-def test_checkpointed_calls_are_known_as_recomputed_under_their_first_caller(inspected):
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpointed_calls_are_known_as_recomputed_under_their_first_caller(reentrant, inspected):
     before = """
 from torch.utils.checkpoint import checkpoint
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
+    def again(self, x):
+        return self.inner(x).sin()  # inner
     def forward(self, x):
-        return checkpoint(self.inner, x, use_reentrant=False).relu()  # inner
+        return checkpoint(self.again, x, use_reentrant=REENTRANT).relu()
 model = Model()
 optimizer = torch.optim.SGD(model.parameters(), 1e-3)
 """
-    evidence, line = inspected(before, "loss = model(x).mean()\n" + UPDATE)
+    before = before.replace("REENTRANT", str(reentrant))
+    step = "loss = model(x.requires_grad_()).mean()\n" + UPDATE
+    evidence, line = inspected(before, step)
     first, again = named(evidence, "inner")
     assert (first.recomputed, again.recomputed) == (False, True)
     assert first.parent == again.parent == 0
     assert not again.unused
-    (product,) = [o for o in evidence.operations if "addmm" in o.name and o.backward]
-    assert evidence.calls[product.call].recomputed
-    assert product.where.line == line["inner"]
+    (product,) = [
+        o for o in evidence.operations if "addmm" in o.name and evidence.calls[o.call].recomputed
+    ]
+    assert (product.where.line, product.backward) == (line["inner"], False)
+    again = [o for o in evidence.operations if o.name in {"aten.tanh.default", "aten.sin.default"}]
+    assert sum(o.calls for o in again) == 4 if reentrant else 3  # the other kind stops in time
+    assert not any(o.backward for o in again)
+    assert evidence.kept == ()
 
 
 def test_calls_tell_what_they_depend_on_and_who_needs_them(inspected):
@@ -355,6 +365,34 @@ def test_settings_are_those_inside_the_model_call(inspected):
     assert (settings.device, settings.threads, settings.autocast) == ("cpu", 1, "bfloat16")
     assert settings.tf32_matmul
     assert not settings.deterministic
+
+
+@pytest.mark.parametrize("wrong", ["x @ torch.zeros(3, 3)", "x.requires_grad_().numpy()"])
+def test_an_error_in_an_inspected_step_has_its_own_traceback(wrong, inspected):
+    step = f"""
+    loss = head(model(x)).mean()
+    try:
+        {wrong}
+    except RuntimeError as error:
+        assert error.__traceback__.tb_next is None
+"""
+    evidence, _ = inspected(TRAINING, step + UPDATE)
+    assert evidence.operations
+
+
+def test_a_mode_of_the_script_outlives_the_inspected_step_in_which_it_was_entered(inspected):
+    before = """
+from torch.utils._python_dispatch import TorchDispatchMode
+class Mode(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        seen.append(func)
+        return func(*args, **(kwargs or {}))
+seen, mode = [], Mode()
+"""
+    step = "loss = head(model(x)).mean()\n    step == 2 and mode.__enter__()\n" + UPDATE
+    after = "    step == 7 and (mode.__exit__(None, None, None), print(len(seen)))"
+    evidence, _ = inspected(TRAINING + before, step + after)
+    assert evidence.operations  # of the step before
 
 
 def test_two_objects_of_one_class_have_names_of_their_own(inspected):

@@ -277,3 +277,36 @@ def test_a_script_that_goes_wrong_before_it_was_inspected(profiled):
 
 def test_a_healthy_script_has_no_such_finding(profiled):
     assert profiled("nonfinite.py", "none").evidence.non_finite is None
+
+
+def test_a_graph_that_no_inspected_one_equals_asks_for_a_further_look(h):
+    forensics = Forensics()
+    forensics._references.append(Reference(("SumBackward0",), (("a.py", 1, "f", ""),)))
+    loss = (h / (h - h)).sum()
+    forensics.backward_begins(loss, float("nan"), 31, sys._getframe())
+    assert list(forensics.note()) == []
+    assert forensics.wants_inspection
+    nodes = nodes_of(loss)
+    names = tuple(node.name() for node in nodes)
+    places = tuple(("a.py", number, "f", "") for number, _ in enumerate(names, 10))
+    forensics._references.append(Reference(names, places))
+    (told,) = forensics.note(last=True)
+    assert told["non_finite"]["where"][1] == 10 + names.index("DivBackward0")
+    assert not forensics.wants_inspection
+
+
+def test_a_nan_that_the_script_writes_by_name_is_found_at_its_line():
+    layer, poked = nn.Linear(3, 2), nn.Linear(2, 1)
+    with torch.no_grad():
+        poked.weight[0, 0] = float("nan")
+    line = sys._getframe().f_lineno - 1
+    found = culprit(poked(layer(torch.ones(1, 3))).sum())
+    assert (found.phase, found.place[1]) == ("weights", line)
+
+
+def test_a_nan_written_into_a_batch_is_found_at_its_line():
+    layer, batch = nn.Linear(3, 2), torch.ones(1, 3)
+    batch[0, 0] = torch.nan
+    line = sys._getframe().f_lineno - 1
+    found = culprit(layer(batch).sum())
+    assert (found.phase, found.place[1]) == ("input", line)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pitstop.profile.collect import lines
 from pitstop.profile.group import Slice, group
-from pitstop.profile.pattern import Cycle, shortest_cycle
+from pitstop.profile.pattern import Cycle, cycle_ends, shortest_cycle
 from pitstop.profile.writer import FULL_ROWS, WINDOW_ROWS, Writer, hidden
 
 
@@ -16,6 +16,29 @@ from pitstop.profile.writer import FULL_ROWS, WINDOW_ROWS, Writer, hidden
 )
 def test_the_step_is_the_shortest_cycle(calls, length):
     assert shortest_cycle(calls) == length
+
+
+@pytest.mark.parametrize(
+    ("calls", "ends"),
+    [
+        ("ABABABAABABAB", [1, 3, 5, 8, 10, 12]),  # a scaler skipped a step of B
+        ("AABABABAB", [2, 4, 6, 8]),
+        ("AAAAAAAAA" + "DG" * 20, list(range(10, 49, 2))),  # a short fit came first
+        ("AAABBBCCC", list(range(9))),  # an optimizer for each epoch
+        ("ABABABABABCBCB", list(range(1, 14, 2))),  # the model was loaded again for a test
+        ("AAB", [2]),
+        ("AAAAABAAAAABAAA", [5, 11]),
+    ],
+)
+def test_calls_that_fit_into_no_cycle_do_not_spoil_the_others(calls, ends):
+    assert list(cycle_ends(calls)) == ends
+
+
+def test_a_cycle_is_found_however_late_it_begins():
+    follower = Cycle()
+    for call in "A" * 500 + "DG" * 400:
+        follower.add(call)
+    assert follower.length == 2
 
 
 @given(st.text("AB", min_size=1, max_size=5), st.integers(2, 8))
@@ -45,9 +68,33 @@ def test_accumulated_batches_make_one_step_and_their_times_add_up():
 def test_validation_is_kept_apart_from_the_step():
     train = piece("optimizer", 1, loader=0, forward=2.0, backward=3.0)
     check = piece("loader", 2, loader=2, wait=50.0, other=50.0)
-    grouped = group([check, train, check, check, train])
+    grouped = group([check, train, check, check, train], {0})
     assert [step.total_ms for step in grouped.steps] == [5.0, 5.0]
-    assert grouped.validation_s == pytest.approx(0.3)
+    assert grouped.validation_s == pytest.approx(0.2)
+    assert grouped.start_s == pytest.approx(0.1)  # what came before the first step
+
+
+def test_training_from_memory_after_a_validation_is_a_step_of_its_own():
+    read = piece("loader", 0, loader=0, wait=90.0)
+    check = piece("epoch", -1, loader=2, wait=50.0, other=50.0)
+    train = piece("optimizer", 1, loader=2, forward=2.0, backward=3.0)
+    grouped = group([read, read, train, train, check, train], set())
+    assert [step.total_ms for step in grouped.steps] == [5.0, 5.0, 5.0]
+    assert (grouped.start_s, grouped.validation_s) == pytest.approx((0.18, 0.1))
+
+
+def test_model_calls_before_the_first_optimizer_step_are_start_up():
+    cached = piece("module", 3, forward=40.0)
+    grouped = group([piece("start"), cached, cached, piece(forward=2.0, backward=3.0)])
+    assert [step.total_ms for step in grouped.steps] == [5.0]
+    assert grouped.start_s == pytest.approx(0.08)
+
+
+def test_of_two_loaders_in_every_step_both_count_as_its_wait():
+    first = piece("loader", 0, loader=0, wait=3.0)
+    second = piece("optimizer", 1, loader=2, wait=4.0, backward=5.0)
+    grouped = group([first, second, first, second], {0, 2})
+    assert [step.data_wait_ms for step in grouped.steps] == [7.0, 7.0]
 
 
 def test_saving_is_kept_apart_from_the_step():

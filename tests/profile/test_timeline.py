@@ -120,6 +120,21 @@ def test_a_number_read_is_a_synchronisation_and_no_copy():
     assert set(host.found(begin)) == {"sync"}
 
 
+def test_what_the_host_does_with_fetched_data_is_python():
+    host = Host()
+    for _ in range(100):
+        host.launch(50)
+        host.think(5)
+    host.launch(600, "Memcpy DtoH (Device -> Pageable)", "cudaMemcpyAsync")
+    host.wait()
+    begin = host.now
+    host.think(2000)
+    host.launch(50)
+    found = host.found(begin)
+    assert found["python"] == 2000
+    assert "sync" not in found
+
+
 def test_lines_by_the_order_of_the_waits_and_else_only_if_all_agree():
     host = Host()
     for _ in range(3):

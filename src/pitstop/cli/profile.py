@@ -30,7 +30,9 @@ our report goes to stderr, and to --output FILE.
 
 @click.command(epilog=EXAMPLES, context_settings={"allow_interspersed_args": False})
 @click.option(
-    "--steps", type=click.IntRange(min=1), help="End the run cleanly after so many steps."
+    "--steps",
+    type=click.IntRange(min=1),
+    help="End the run cleanly after so many steps of the training.",
 )
 @click.option("--warmup", type=click.IntRange(min=0), default=3, show_default=True)
 @click.option("--inspect", type=click.IntRange(min=0), default=2, show_default=True)

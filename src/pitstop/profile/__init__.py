@@ -12,16 +12,19 @@ Who calls whom::
     launch      host (memory, GPUs), stacks (asks a run that hangs)
       site, attach, options                   in the script's process, before torch is there
         hooks, loader_hooks, modules          what is put around torch, by patch
-          recorder                            one line of time, cut into slices
-            loaders, optimizers, made         who was built where
-            meters, pattern, writer, compiling
+          recorder                            what the hooks see, as slices of time
+            clock, exchange                   where the time goes, and what waits for other ranks
+            steps, pattern                    how many are done, and what ends one
+            loaders, optimizers, numbered     who was built where (made)
+            meters, writer, compiling
             scope                             which steps are looked at, and how
               inspector, watch, flow          every operation of a step: calls, dependence,
                                               gradients, origins, kept, holders, builders, tree
+              modes                           whether the script looks at operations itself
               kernels, timeline, profiler     torch's profiler; gaps tells why a GPU was idle
               sampler, workers                which line runs, for time that nothing explains
               nonfinite, culprit, graph       where the first NaN came from; hazards, variables
     collect     group, inspection             the files as Evidence, without torch
     runs, shown                               for the commands
-    quiet, lines, tensors, sources, waits     used all over
+    attempt, lines, tensors, sources, waits   used all over
 """

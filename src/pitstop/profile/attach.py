@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from pitstop.profile.attempt import attempt
 from pitstop.profile.options import CANNOT_BEGIN, FIRST, Options, take_options
 from pitstop.profile.stacks import answer_questions, stop_answering
 
@@ -35,10 +36,20 @@ def attach() -> None:
 def mark(begins: bool) -> None:
     """The script marks the begin or end of a step; nothing happens where nobody records."""
     for recorder in _active:
-        try:
-            recorder.mark_begins() if begins else recorder.mark_ends()
-        except Exception as error:  # noqa: BLE001 never in the user's way
-            recorder.fail(error)
+        attempt(recorder.mark, begins, failed=recorder.fail)
+
+
+def begin_again(options: Options) -> None:
+    """Record this process, which a recorded one has started; a fork has its parent's hooks."""
+    for recorder in _active:
+        recorder.undo()
+    _record(options, [])
+
+
+def close() -> None:
+    """End the recording of this process, if there is one, before the process itself ends."""
+    for recorder in _active:
+        recorder.close()
 
 
 def _is_worker() -> bool:
@@ -70,12 +81,13 @@ def _call_after(loader: Any, action: Any) -> None:
     def execute_then_act(module: ModuleType) -> None:
         del loader.exec_module
         execute(module)
-        try:
-            action()
-        except Exception as error:  # noqa: BLE001 never in the user's way
-            sys.stderr.write(f"pitstop: not recording: {type(error).__name__}: {error}\n")
+        attempt(action, failed=_not_recording)
 
     loader.exec_module = execute_then_act
+
+
+def _not_recording(error: Exception) -> None:
+    sys.stderr.write(f"pitstop: not recording: {type(error).__name__}: {error}\n")
 
 
 def _begin(options: Options) -> None:
@@ -104,14 +116,16 @@ def _record(options: Options, listeners: list[Any]) -> None:
     recorder = Recorder(options)
     _active[:] = [recorder]
     recorder.undo = install(recorder)
-    waiting = answer_questions(Path(options.folder))
+    waiting = None if options.redact else answer_questions(Path(options.folder))  # with its paths
 
-    def on_first_step() -> None:
-        stop_answering(waiting)
-        _tell_about(options.folder)
+    def on_step_end(done: int) -> None:
+        if done == 1:
+            stop_answering(waiting)
+            _tell_about(options.folder)
+        for each in listeners:
+            each.step_ended(done)
 
-    recorder.on_first_step = on_first_step
-    recorder.on_step_end = lambda done: [each.step_ended(done) for each in listeners]
+    recorder.on_step_end = on_step_end
     atexit.register(_end, recorder, waiting)
     if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
         os.register_at_fork(after_in_child=recorder.abandon)

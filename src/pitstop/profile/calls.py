@@ -3,6 +3,7 @@
 import sys
 import weakref
 from dataclasses import dataclass, field
+from functools import partial
 from threading import get_ident
 from typing import Any
 
@@ -14,10 +15,10 @@ from torch.nn.modules.module import (
 )
 from torch.utils._python_dispatch import _disable_current_modes
 
+from pitstop.profile.attempt import attempt
 from pitstop.profile.checksum import checksum
 from pitstop.profile.dependence import Dependence
 from pitstop.profile.lines import NOWHERE, Place, lines_within, user_line
-from pitstop.profile.quiet import attempt, quiet
 from pitstop.profile.tensors import identity, shapes_of, tensors_in
 from pitstop.profile.tree import Tree
 
@@ -78,8 +79,10 @@ class Calls:
     def start(self) -> None:
         """Listen."""
         self._handles = [
-            register_module_forward_pre_hook(self._before),
-            register_module_forward_hook(self._after, with_kwargs=True, always_call=True),
+            register_module_forward_pre_hook(partial(attempt, self._before)),
+            register_module_forward_hook(
+                partial(attempt, self._after), with_kwargs=True, always_call=True
+            ),
         ]
 
     def stop(self) -> None:
@@ -113,7 +116,6 @@ class Calls:
     def _listens(self) -> bool:
         return get_ident() == self._thread or torch._C._current_graph_task_id() != -1
 
-    @quiet
     def _before(self, module: Any, args: Any) -> None:
         if not self._listens():
             return
@@ -128,7 +130,6 @@ class Calls:
         if len(self._open) == 1:
             self._look_around(module)
 
-    @quiet
     def _after(self, module: Any, _: Any, kwargs: Any, result: Any) -> None:
         if not self._listens() or (call := self._ended(module)) is None:
             return
@@ -189,7 +190,7 @@ class Calls:
         call.fed |= self._dependence.bits([each for each in tensors if each.requires_grad])
         if tensors and self._is_outermost_frozen(call):
             with _disable_current_modes():
-                call.content += [attempt(lambda: checksum(tensors), "")]
+                call.content += [attempt(checksum, tensors, otherwise="")]
 
     def _is_outermost_frozen(self, call: Call) -> bool:
         around = (self.all[position] for position in self._open)

@@ -11,6 +11,7 @@ import msgspec
 
 from pitstop.core.evidence import (
     Break,
+    Cache,
     Compiled,
     Evidence,
     Line,
@@ -19,11 +20,12 @@ from pitstop.core.evidence import (
     Optimizer,
     Sensor,
 )
-from pitstop.profile.group import Slice, group, training_loaders
+from pitstop.profile.group import Slice, group
 from pitstop.profile.inspection import read_inspection
 from pitstop.profile.stacks import answers
 
 RANK = re.compile(r"rank(\d+)-")
+TOLD = 6  # numbers that a loader tells of itself; recordings of older releases have fewer
 COLUMNS = tuple(Slice.__dataclass_fields__)
 TIMES = ("wait", "forward", "backward", "optimizer", "saving", "other", "collective")
 DEVICE_TIMES = ("device", "dry")
@@ -44,7 +46,8 @@ def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
     notes = [value for value in lines(path) if isinstance(value, dict)]
     rows = [row for note in notes for row in note.get("slices", ())]
     slices = [each for each in map(_slice, rows) if each]
-    grouped = group(slices)
+    trains = _training_loaders(notes)
+    grouped = group(slices, trains)
     rank = RANK.match(path.name)
     return replace(
         read_inspection(notes),
@@ -56,7 +59,7 @@ def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
         validation_s=grouped.validation_s,
         saving_s=grouped.saving_s,
         left_out_slices=sum(note.get("gap", 0) for note in notes),
-        loaders=tuple(_loaders(slices, notes)),
+        loaders=tuple(_loaders(notes, trains)),
         optimizers=tuple(_optimizers(notes)),
         compiled=tuple(_compiled(notes)),
         breaks=tuple(_breaks(notes)),
@@ -91,13 +94,28 @@ def _slice(value: Any) -> Slice | None:
         return None
 
 
-def _loaders(slices: Sequence[Slice], notes: Sequence[dict[str, Any]]) -> Iterator[Loader]:
-    trains = training_loaders(slices)
-    counts = {note["number"]: note["fetched"] for note in notes if "fetched" in note}
+def _fetched(notes: Sequence[dict[str, Any]]) -> dict[int, list[int]]:
+    """What each loader last told: batches, bytes, shapes, starts, their time, batches learned."""
+    told = {note["number"]: note["fetched"] for note in notes if "fetched" in note}
+    return {number: [*numbers, *[0] * (TOLD - len(numbers))] for number, numbers in told.items()}
+
+
+def _training_loaders(notes: Sequence[dict[str, Any]]) -> set[int]:
+    """The loaders most of whose batches are followed by a backward pass, before the next one.
+
+    Of the last batch of a validation that may be true as well, where training needs no loader.
+    """
+    told = _fetched(notes).items()
+    return {number for number, (batches, *_, learned) in told if learned > batches / 2}
+
+
+def _loaders(notes: Sequence[dict[str, Any]], trains: set[int]) -> Iterator[Loader]:
+    counts = _fetched(notes)
+    caches = {note["number"]: note["caches"] for note in notes if "caches" in note}
     for note in notes:
         if "loader" in note:
             number = note["number"]
-            batches, size, shapes, starts, start_us = counts.get(number, (0, 0, 0, 0, 0))
+            batches, size, shapes, starts, start_us, _ = counts.get(number, [0] * TOLD)
             fetched = {
                 "batches": batches,
                 "batch_bytes": size,
@@ -105,6 +123,10 @@ def _loaders(slices: Sequence[Slice], notes: Sequence[dict[str, Any]]) -> Iterat
                 "starts": starts,
                 "start_ms": start_us / 1e3 / max(1, starts),
                 "trains": number in trains,
+                "caches": tuple(
+                    Cache(name, entries, Line(*place))
+                    for name, entries, *place in caches.get(number, ())
+                ),
             }
             yield msgspec.convert(_with_lines(note["loader"]) | fetched, Loader)
 

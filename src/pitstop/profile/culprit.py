@@ -20,7 +20,8 @@ from pitstop.profile.hazards import (
     said,
     suppose,
 )
-from pitstop.profile.variables import Assigned, Variable, assigned, place_of, variables
+from pitstop.profile.variables import WRITTEN, Assigned, Variable, assigned, place_of, variables
+from pitstop.profile.written import line_that_writes_nan
 
 HUGE = 1e8  # a weight of this size squares to more than most numbers can hold, and is no weight
 VIEWS = ("TBackward", "Transpose", "Permute", "View", "Unsqueeze", "Expand", "ToCopy")
@@ -86,7 +87,7 @@ def find_culprit(root: Any, nodes: Sequence[Any], frame: FrameType) -> Culprit:
     """Who made the root of a graph non-finite."""
     bad = [leaf for leaf in leaves_of(nodes) if not is_finite(leaf)]
     if bad:
-        return _through_weights(nodes, bad)
+        return _overwritten(bad, frame) or _through_weights(nodes, bad)
     scene = Scene(root, nodes, frame)
     for through_masks in (False, True):
         reached = scene.reached(through_masks)
@@ -180,6 +181,8 @@ def _from_variable(scene: Scene, node: Any, variable: Variable) -> Culprit:
     made = assigned(variable)
     if made and made.operation:
         place = (*place_of(variable, made.line), "")
+        if made.operation == WRITTEN:
+            return Culprit("input", -1, "", words, place)
         why = _why(scene, variable, made) or words
         return Culprit("forward", -1, made.operation, why, place)
     return Culprit("input", scene.index[node], said(node), words)
@@ -194,6 +197,15 @@ def _why(scene: Scene, variable: Variable, made: Assigned) -> str:
 
 def _address(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
+
+
+def _overwritten(bad: Sequence[torch.Tensor], frame: FrameType) -> Culprit | None:
+    """Some numbers of one weight are bad: a step spoils all, a line of the script just these."""
+    if len(bad) > 1:
+        return None
+    place = line_that_writes_nan(frame)
+    words = "a line of the script writes a NaN into one of them"
+    return Culprit("weights", -1, "", words, (*place, "")) if place[0] else None
 
 
 def _through_weights(nodes: Sequence[Any], bad: Sequence[torch.Tensor]) -> Culprit:

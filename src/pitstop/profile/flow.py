@@ -8,7 +8,6 @@ from pitstop.profile.dependence import Dependence, Left
 from pitstop.profile.gradients import Gradients, held_by
 from pitstop.profile.lines import NOWHERE, Place
 from pitstop.profile.origins import Origins, accumulated
-from pitstop.profile.quiet import quiet
 from pitstop.profile.tensors import tensors_in
 from pitstop.profile.tree import Tree
 from pitstop.profile.waits import READS, crosses
@@ -30,7 +29,6 @@ class Flow:
         self._learning = 0  # backward passes that the script asked for and that still run
         self._zeros: set[int] = set()  # autograd nodes that multiply by zero
 
-    @quiet
     def ran(
         self, func: Any, given: Any, result: Any, place: tuple[Place, bool], zero: bool
     ) -> None:
@@ -51,7 +49,6 @@ class Flow:
         else:
             self.dependence.spread(func, given, fresh, self.calls.normalising)
 
-    @quiet
     def learn(self, roots: Any, line: Place) -> None:
         """A backward pass begins: what its roots depend on is of use."""
         self._learning += 1
@@ -61,7 +58,6 @@ class Flow:
         self.gradients.asks(each for top in self.tree.tops() for each in top.parameters())
         self.gradients.begins(line, bits)
 
-    @quiet
     def learnt(self) -> None:
         """It is over."""
         self._learning -= 1

@@ -3,7 +3,8 @@
 A synchronisation costs the lead that the host had: while it waits it launches nothing, and after
 it the device runs dry as often as the host would have been ahead. So a wait of 6 ms explains at
 most 6 ms of the idle time that follows, and a wait for a device that has nothing to do explains
-none: then it is the host itself that is slow, launching kernels or running Python.
+none: then it is the host itself that is slow, launching kernels or running Python. What the host
+does with data that it had to wait for could not have run earlier either: that is Python, too.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,10 +18,11 @@ Span = tuple[float, float]
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cudaMemset", "cudaMemcpy", "cuMemcpy")
 COPIES = ("cudaMemcpy", "cuMemcpy")
-TRANSFERS = ("Memcpy HtoD", "Memcpy DtoH")
+FETCH = "Memcpy DtoH"
+TRANSFERS = ("Memcpy HtoD", FETCH)
 QUIET_INTERVALS = 5  # times the usual distance of two launches: then the host does something else
 QUIET_MICROS = 100.0  # and never less: an operation with much overhead takes so long to launch
-SMALL_TRANSFER_MICROS = 20.0  # about 1 MB; the number that ``.item()`` reads is no copy to speak of
+SMALL_TRANSFER_MICROS = 5.0  # some 100 KB; the number that ``.item()`` reads takes one or two
 UNKNOWN: Place = ("", 0, "")
 
 
@@ -44,6 +46,7 @@ class Wait:
     end: float
     cause: str
     credit: float
+    fetches: bool  # data, which the host works on next: that could not have run meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,8 @@ def _waits(calls: Sequence[Event], device: Sequence[Event], marks: Sequence[floa
         begin = before.start if before.name.startswith(COPIES) else call.start
         copy = moved.get(before.number) if begin == before.start else None
         cause = "sync" if copy is None or _is_small(copy) else "copy"
-        found.append(Wait(number, begin, call.end, cause, call.end - begin))
+        fetches = cause == "copy" and copy is not None and copy.name.startswith(FETCH)
+        found.append(Wait(number, begin, call.end, cause, call.end - begin, fetches))
         number += 1
     return found
 
@@ -118,7 +122,7 @@ def is_transfer(name: str) -> bool:
 
 def _is_small(copy: Event) -> bool:
     """Whether this is how a number is read, rather than how data are moved."""
-    return copy.name.startswith("Memcpy DtoH") and copy.end - copy.start < SMALL_TRANSFER_MICROS
+    return copy.name.startswith(FETCH) and copy.end - copy.start < SMALL_TRANSFER_MICROS
 
 
 def _transferred(
@@ -141,13 +145,14 @@ def _explained(
 ) -> Iterator[Found]:
     """What lies behind an idle stretch: waits first, then Python, then launches."""
     left = stop - start
+    python = min(left, sum(max(0.0, min(b, stop) - max(a, start)) for a, b in quiet))
     for wait in reversed([each for each in waits if each.begin <= stop and each.credit > 0]):
-        spent = min(left, wait.credit)
+        spent = min(left - python if wait.fetches else left, wait.credit)
         if spent > 0:
             wait.credit -= spent
             left -= spent
+            python = min(python, left)
             yield Found(wait.cause, spent, wait.number)
-    python = min(left, sum(max(0.0, min(b, stop) - max(a, start)) for a, b in quiet))
     if python > 0:
         yield Found("python", python)
     if left - python > 0:

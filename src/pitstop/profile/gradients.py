@@ -44,8 +44,13 @@ class Gradients:
         self.asked.update(id(each) for each in parameters if each.requires_grad)
 
     def accumulates(self, parameter: torch.Tensor) -> None:
-        """The pass adds to a parameter's gradient."""
+        """The pass adds to a parameter's gradient.
+
+        Other leaves are left alone: the inputs of a checkpoint, which would live as long as we do.
+        """
         key = id(parameter)
+        if key not in self.owned and not isinstance(parameter, torch.nn.Parameter):
+            return
         self._parameters[key] = parameter
         self.received.add(key)
         self._touched.add(key)

@@ -1,12 +1,12 @@
 """Groups: which slices of a recorded run make a step. Pure: slices in, steps out."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from math import isfinite
 
 from pitstop.core.evidence import Step
-from pitstop.profile.pattern import KINDS, LONGEST, shortest_cycle
+from pitstop.profile.pattern import KINDS, cycle_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,41 +50,50 @@ class Grouped:
     saving_s: float = 0.0
 
 
-def training_loaders(slices: Iterable[Slice]) -> set[int]:
-    """The loaders whose batches are followed by a backward pass."""
-    return {each.loader for each in slices if each.backward and each.loader >= 0}
+def group(slices: Sequence[Slice], training: Set[int] = frozenset()) -> Grouped:
+    """Cut the run into steps by the strongest kind of event in it.
 
-
-def group(slices: Sequence[Slice]) -> Grouped:
-    """Cut the run into steps by the strongest kind of event in it."""
+    ``training`` are the loaders whose batches are learned from; work on those of others is none.
+    """
     seen = Counter(each.kind for each in slices)
     kind = next((kind for kind in KINDS if seen[kind]), "")
     if not kind:
         return Grouped(start_s=sum(each.total for each in slices) / 1e3)
     begin = _first_work(slices)
-    loaders = training_loaders(slices) if kind == "optimizer" else _busiest_loader(slices)
+    loaders = training if kind == "optimizer" else _busiest_loader(slices)
     ends = _step_ends(slices, kind)
     learns = kind == "module" and any(each.backward for each in slices)  # without an optimizer
     steps: list[Step] = []
     current: list[Slice] = []
-    validation = 0.0
+    apart = [sum(each.total for each in slices[:begin]), 0.0]  # start-up, and validation
     for place, each in enumerate(slices[begin:], begin):
-        if loaders and each.loader >= 0 and each.loader not in loaders:
-            validation += each.total  # between two steps or before the first
-            continue
-        if each.kind == "outside":
-            validation += each.total  # between two steps that the script itself marks
+        if _is_apart(each, kind, loaders):
+            apart[bool(steps)] += each.total  # before the first step, or between two
             continue
         current.append(each)
         if place in ends:
             if learns and not any(each.backward for each in current):
-                validation += sum(each.total for each in current)
+                apart[bool(steps)] += sum(each.total for each in current)
             else:
                 steps.append(_step(current))
             current = []
-    start = sum(each.total for each in slices[:begin])
     saving = sum(each.saving for each in slices[begin:])
-    return Grouped(kind, tuple(steps), start / 1e3, validation / 1e3, saving / 1e3)
+    return Grouped(kind, tuple(steps), apart[0] / 1e3, apart[1] / 1e3, saving / 1e3)
+
+
+def _is_apart(piece: Slice, kind: str, loaders: Set[int]) -> bool:
+    """Whether a slice belongs to no step: validation, preparation, or outside of what is marked.
+
+    After a validation the training may go on without a loader; so a slice that learns is a step's.
+    Model calls that ended a slice, though they end no step, came before the first one.
+    """
+    if piece.kind == "outside":
+        return True
+    if kind == "marked" or piece.kind == kind == "optimizer" or piece.backward:
+        return False
+    if piece.loader >= 0 and piece.loader not in loaders:
+        return True
+    return piece.kind == "module" != kind
 
 
 def _first_work(slices: Sequence[Slice]) -> int:
@@ -109,8 +118,7 @@ def _busiest_loader(slices: Sequence[Slice]) -> set[int]:
 def _step_ends(slices: Sequence[Slice], kind: str) -> set[int]:
     """Places of the slices that end a step: the last of each cycle of that kind of event."""
     places = [place for place, each in enumerate(slices) if each.kind == kind]
-    length = shortest_cycle([slices[place].number for place in places[: 2 * LONGEST]])
-    return set(places[length - 1 :: length])
+    return {places[end] for end in cycle_ends([slices[place].number for place in places])}
 
 
 def _step(slices: Sequence[Slice]) -> Step:

@@ -5,14 +5,17 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from inspect import CO_OPTIMIZED
-from types import CodeType, FrameType, ModuleType
+from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from pitstop.profile.lines import origin_of
 
-DEPTH = 4  # a tensor in a list in a dict of an object: further up nothing is kept by design
-CONTAINERS = (list, tuple, set, dict, deque)
+DEPTH = 6  # a tensor in the closure of a function in a list: further up nothing is kept by design
+CLOSURES = (CellType, FunctionType, MethodType, partial)  # a function that remembers an object
+CONTAINERS = (list, tuple, set, dict, deque, *CLOSURES)
+MANY = 5  # objects of one kind in a list: by now there is a record of each step so far
 MOST_REFERRERS = 1000  # an object that so many hold is no tensor that was put away
 
 
@@ -23,6 +26,7 @@ class Holder:
     name: str = ""
     path: str = ""  # the file in which the name stands
     code: CodeType | None = None  # the function whose variable it is
+    owner: tuple[Any, ...] = ()  # the object whose attribute it is
 
 
 class Holders:
@@ -33,20 +37,22 @@ class Holders:
 
     def of(self, subject: Any) -> Holder:
         """The nearest name above an object; none where only torch itself keeps it."""
-        level, seen = [subject], {id(subject)}
+        level, seen, nearest = [subject], {id(subject)}, Holder()
         for _ in range(DEPTH):
             for each in level:
                 if id(each) in self._variables:
                     return self._variables[id(each)]
             above = self._above(level, seen)
+            level = [holder for holder, _ in above if isinstance(holder, CONTAINERS)]
             for holder, each in above:
                 if found := _named(holder, each):
-                    return found
-            level = [holder for holder, _ in above if isinstance(holder, CONTAINERS)]
+                    if not found.owner or not _is_one_of_many(found.owner[0]):
+                        return found
+                    nearest, level = found, [*level, *found.owner]
             seen.update(map(id, level))
             if not level:
                 break
-        return Holder()
+        return nearest
 
     def _above(self, level: list[Any], seen: set[int]) -> list[tuple[Any, Any]]:
         """What refers to these objects, and to which of them."""
@@ -94,7 +100,13 @@ def _attributes(owner: Any) -> dict[str, Any] | None:
 def _attribute(owner: Any, name: str) -> Holder | None:
     kind = type(owner)
     path = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
-    return Holder(f"self.{name}", path) if origin_of(path) != "hidden" else None
+    return Holder(f"self.{name}", path, owner=(owner,)) if origin_of(path) != "hidden" else None
+
+
+def _is_one_of_many(owner: Any) -> bool:
+    """Whether an object lies among others of its kind, as the records of many steps do."""
+    among = (each for each in gc.get_referrers(owner) if isinstance(each, list | deque))
+    return any(sum(type(one) is type(owner) for one in each) >= MANY for each in among)
 
 
 def _variables(frame: FrameType | None) -> Iterator[tuple[int, Holder]]:

@@ -5,9 +5,6 @@ while Dynamo traces, so compiled graphs are what they would have been. None is s
 the script has started, and none touches random numbers.
 """
 
-import sys
-from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -18,12 +15,12 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from pitstop.profile.attempt import attempt
 from pitstop.profile.loader_hooks import batches, epochs, loaders, workers
 from pitstop.profile.modules import OutermostCalls
-from pitstop.profile.patch import Undo, guarded, patch, unseen, without_us
-from pitstop.profile.recorder import Recorder, now_us
-
-Function = Callable[..., Any]
+from pitstop.profile.patch import Function, Given, Undo, argument, patch, told, unseen
+from pitstop.profile.ranks import processes
+from pitstop.profile.recorder import Recorder
 
 COLLECTIVES = (
     "all_gather",
@@ -48,7 +45,7 @@ COLLECTIVES = (
 
 def install(recorder: Recorder) -> Undo:
     """Put every hook in place; return what takes them all away again."""
-    unseen(guarded)
+    unseen(attempt)
     unseen(Recorder.listens)
     return _all([hook(recorder) for hook in HOOKS])
 
@@ -57,11 +54,11 @@ def optimizers(recorder: Recorder) -> Undo:
     """Patch of Optimizer.__init__: the line that built each optimizer."""
 
     def build(original: Function) -> Function:
-        def __init__(optimizer: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
-            guarded(recorder, recorder.optimizer_built, optimizer)
-            original(optimizer, *arguments, **options)
-
-        return __init__
+        return told(
+            original,
+            lambda given: recorder.optimizer_built(given[0][0]),
+            failed=recorder.fail,
+        )
 
     return patch((Optimizer,), "__init__", build)
 
@@ -75,12 +72,12 @@ def optimizer_steps(recorder: Recorder) -> Undo:
             return
         if id(optimizer) in counted:  # its last step has raised
             counted.clear()
-            guarded(recorder, recorder.died)
-        counted[id(optimizer)] = guarded(recorder, recorder.enter, "optimizer")
+            attempt(recorder.died, failed=recorder.fail)
+        counted[id(optimizer)] = attempt(recorder.enter, "optimizer", failed=recorder.fail)
 
     def after(optimizer: Optimizer, *_: Any) -> None:
         if not is_compiling() and recorder.listens() and counted.pop(id(optimizer), False):
-            guarded(recorder, recorder.stepped, optimizer)
+            attempt(recorder.stepped, optimizer, failed=recorder.fail)
 
     unseen(before)
     unseen(after)
@@ -96,15 +93,13 @@ def backward(recorder: Recorder) -> Undo:
     """Patch of torch.autograd.backward: the loss, and how long the backward pass takes."""
 
     def build(original: Function) -> Function:
-        def differentiate(tensors: Any, *rest: Any, **options: Any) -> Any:
-            if is_compiling() or not guarded(recorder, recorder.begin_backward, _root(tensors)):
-                return original(tensors, *rest, **options)
-            try:
-                return original(tensors, *rest, **options)
-            finally:
-                guarded(recorder, recorder.end_backward)
-
-        return differentiate
+        return told(
+            original,
+            lambda given: recorder.begin_backward(_root(given)),
+            lambda *_: recorder.end_backward(),
+            lambda _: recorder.end_backward(),
+            recorder.fail,
+        )
 
     return patch((torch.autograd,), "backward", build)
 
@@ -113,13 +108,12 @@ def clipping(recorder: Recorder) -> Undo:
     """Patch of clip_grad_norm_: the norm of the gradients, which it returns."""
 
     def build(original: Function) -> Function:
-        def clip(*arguments: Any, **options: Any) -> Any:
-            norm = original(*arguments, **options)
-            if not is_compiling():
-                guarded(recorder, recorder.clipped, norm)
-            return norm
-
-        return clip
+        return told(
+            original,
+            lambda _: recorder.listens(),
+            lambda _, norm: recorder.clipped(norm),
+            failed=recorder.fail,
+        )
 
     return patch((torch.nn.utils, torch.nn.utils.clip_grad), "clip_grad_norm_", build)
 
@@ -127,46 +121,39 @@ def clipping(recorder: Recorder) -> Undo:
 def scaler(recorder: Recorder) -> Undo:
     """Patches of GradScaler.scale and update: the loss before it is scaled, and the scale."""
 
-    def build_scale(original: Function) -> Function:
-        def scale(self: Any, outputs: Any) -> Any:
-            result = original(self, outputs)
-            if isinstance(outputs, torch.Tensor) and not is_compiling():
-                guarded(recorder, recorder.scaled, outputs, result)
-            return result
+    def scale(original: Function) -> Function:
+        return told(
+            original,
+            lambda _: recorder.listens(),
+            lambda given, result: recorder.scaled(argument(given, 1, "outputs"), result),
+            failed=recorder.fail,
+        )
 
-        return scale
-
-    def build_update(original: Function) -> Function:
-        def update(self: Any, *arguments: Any, **options: Any) -> None:
-            original(self, *arguments, **options)
-            if not is_compiling():
-                guarded(recorder, recorder.rescaled, getattr(self, "_scale", None))
-
-        return update
+    def update(original: Function) -> Function:
+        return told(
+            original,
+            lambda _: recorder.listens(),
+            lambda given, _: recorder.rescaled(getattr(given[0][0], "_scale", None)),
+            failed=recorder.fail,
+        )
 
     owner = torch.amp.grad_scaler.GradScaler
-    return _all([patch((owner,), "scale", build_scale), patch((owner,), "update", build_update)])
+    return _all([patch((owner,), "scale", scale), patch((owner,), "update", update)])
 
 
 def collectives(recorder: Recorder) -> Undo:
     """Patches of torch.distributed's collectives: how long the script waits for other ranks."""
     if not torch.distributed.is_available():
         return lambda: None
-    within: list[None] = []  # one collective may call another
 
     def build(original: Function) -> Function:
-        def exchange(*arguments: Any, **options: Any) -> Any:
-            if is_compiling() or within or not recorder.listens():
-                return original(*arguments, **options)
-            within.append(None)
-            begun_us = now_us()
-            try:
-                return original(*arguments, **options)
-            finally:
-                within.clear()
-                guarded(recorder, recorder.exchanged, begun_us)
-
-        return exchange
+        return told(
+            original,
+            lambda _: recorder.begin_exchange(),
+            lambda *_: recorder.end_exchange(),
+            lambda _: recorder.end_exchange(),
+            recorder.fail,
+        )
 
     owners = (torch.distributed, torch.distributed.distributed_c10d)
     return _all(
@@ -182,39 +169,22 @@ def saving(recorder: Recorder) -> Undo:
     """Patch of torch.save: checkpoints are accounted beside the step."""
 
     def build(original: Function) -> Function:
-        def save(*arguments: Any, **options: Any) -> Any:
-            if is_compiling() or not guarded(recorder, recorder.enter, "saving"):
-                return original(*arguments, **options)
-            try:
-                return original(*arguments, **options)
-            finally:
-                guarded(recorder, recorder.leave, "saving")
-
-        return save
+        return told(
+            original,
+            lambda _: recorder.enter("saving"),
+            lambda *_: recorder.leave("saving"),
+            lambda _: recorder.leave("saving"),
+            recorder.fail,
+        )
 
     return patch((torch,), "save", build)
 
 
 def models(recorder: Recorder) -> Undo:
     """torch.nn global forward pre-hook, until the outermost models are known: inference steps."""
-    calls = OutermostCalls(lambda module: guarded(recorder, recorder.called, module))
+    calls = OutermostCalls(lambda module: attempt(recorder.called, module, failed=recorder.fail))
     recorder.on_other_steps = calls.stop
     return calls.remove
-
-
-def tracebacks(recorder: Recorder) -> Undo:  # noqa: ARG001 the shape of every hook
-    """Patch of sys.excepthook: an uncaught exception is shown without the frames of the patches."""
-    original = sys.excepthook
-
-    def show(kind: Any, error: BaseException, trace: TracebackType | None) -> None:
-        original(kind, error.with_traceback(without_us(trace)), without_us(trace))
-
-    def undo() -> None:
-        if sys.excepthook is show:
-            sys.excepthook = original
-
-    sys.excepthook = show
-    return undo
 
 
 HOOKS = (
@@ -230,12 +200,13 @@ HOOKS = (
     collectives,
     saving,
     models,
-    tracebacks,
+    processes,
 )
 
 
-def _root(tensors: Any) -> torch.Tensor | None:
+def _root(given: Given) -> torch.Tensor | None:
     """The first tensor that a backward pass starts from."""
+    tensors = argument(given, 0, "tensors")
     first = tensors[0] if isinstance(tensors, list | tuple) and tensors else tensors
     return first if isinstance(first, torch.Tensor) else None
 

@@ -24,10 +24,15 @@ from pitstop.core.evidence import (
 
 Row = TypeVar("Row")
 
+PREPARED = {"inspected", "sampled", "gaps", "kept"}  # keys of what is told of steps
+
 
 def read_inspection(notes: Sequence[dict[str, Any]]) -> Evidence:
     """Evidence with the last inspected step, what was kept and all samples filled in."""
-    *earlier, last = [note for note in notes if "inspected" in note] or [{}]
+    notes = _of_the_steps(notes)
+    inspected = [note for note in notes if "inspected" in note]
+    whole = [note for note in inspected if "operations" in note]  # others gave way to the script
+    *earlier, last = whole or inspected or [{}]
     timeline = _last(notes, "gaps")  # of a step at nearly full speed: its kernels are truer
     calls = _calls(last, earlier)
     return Evidence(
@@ -44,6 +49,12 @@ def read_inspection(notes: Sequence[dict[str, Any]]) -> Evidence:
         parameters=_object(Parameters, last.get("parameters")),
         non_finite=_object(NonFinite, _last(notes, "non_finite").get("non_finite")),
     )
+
+
+def _of_the_steps(notes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The notes without what was seen in preparation, before the recorder knew the steps."""
+    begin = max((place for place, note in enumerate(notes) if "anew" in note), default=0)
+    return [*(note for note in notes[:begin] if not PREPARED & note.keys()), *notes[begin:]]
 
 
 def _calls(last: dict[str, Any], earlier: Sequence[dict[str, Any]]) -> tuple[ModuleCall, ...]:

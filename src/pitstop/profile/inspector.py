@@ -3,8 +3,8 @@
 A dispatch mode sees each ATen operation with its tensors, forward and backward alike; module hooks
 tell which module call it belongs to; the Python stack tells the user's line. On a GPU torch's
 profiler adds the time of each kernel, tied to the operation by a named range. Where anything was
-compiled, modes and hooks stay away (they would make Dynamo compile again) and the profiler alone
-reports.
+compiled (modes and hooks would make Dynamo compile again), and where the script has a mode of its
+own, they stay away and the profiler alone reports.
 """
 
 import sys
@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from pitstop.profile.attempt import attempt
 from pitstop.profile.builders import built_at
 from pitstop.profile.dependence import Left
 from pitstop.profile.flow import Flow
@@ -22,9 +23,9 @@ from pitstop.profile.holders import Holders
 from pitstop.profile.kept import Trail
 from pitstop.profile.kernels import KernelTimes
 from pitstop.profile.lines import Place
+from pitstop.profile.modes import script_has_mode
 from pitstop.profile.modules import compiled_anything
 from pitstop.profile.origins import next_number
-from pitstop.profile.quiet import attempt
 from pitstop.profile.settings import read_settings
 from pitstop.profile.watch import Watch
 
@@ -53,10 +54,10 @@ class Inspector:
     def start(self, optimizers: list[Any], phase: Callable[[], str]) -> None:
         """Begin to look."""
         if self._kernels:
-            attempt(self._kernels.start, None)
-        if not compiled_anything():
+            attempt(self._kernels.start)
+        if not compiled_anything() and not script_has_mode():
             named = self.profiled and torch.cuda.is_initialized()
-            self.watch = attempt(lambda: Watch(named, phase, optimizers, self._left), None)
+            self.watch = attempt(Watch, named, phase, optimizers, self._left)
         if self.watch:
             self.watch.start()
 
@@ -64,18 +65,21 @@ class Inspector:
         """Look no more; return what was seen as plain values, ready for the recording."""
         if self.watch:
             self.watch.stop()
+            self.watch = None if self.watch.gave_way else self.watch
         nothing: tuple[dict[int, float], list[list[Any]]] = ({}, [])
-        by_operation, rest = attempt(self._kernels.stop, nothing) if self._kernels else nothing
+        stop = self._kernels.stop if self._kernels else lambda: nothing
+        by_operation, rest = attempt(stop, otherwise=nothing)
         layout = self._kernels.layout if self._kernels else {}
         if self.watch and self._kernels:
             self.sync_lines = self.watch.waiting_lines(self._kernels.waits)
         found: dict[str, Any] = {"inspected": self._step, "kernels": rest}
         if self.watch:
             watch = self.watch
-            found["operations"] = attempt(lambda: watch.operations(by_operation, layout), [])
-            found |= attempt(lambda: self._flow(watch.flow), {})
+            rows = attempt(watch.operations, by_operation, layout, otherwise=[])
+            found["operations"] = rows
+            found |= attempt(self._flow, watch.flow, otherwise={})
         else:
-            found["settings"] = attempt(lambda: read_settings("", ""), {})
+            found["settings"] = attempt(read_settings, "", "", otherwise={})
         return found
 
     def _flow(self, flow: Flow) -> dict[str, Any]:
@@ -100,7 +104,7 @@ class Inspector:
                 for position, call in enumerate(calls)
                 if call.new and type(call.module()) in self._kinds
             ],
-            "parameters": rows | {"made": attempt(lambda: _made(tops, flow), [])},
+            "parameters": rows | {"made": attempt(_made, tops, flow, otherwise=[])},
             "settings": read_settings(flow.calls.device, flow.calls.autocast),
         }
 

@@ -16,7 +16,6 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from pitstop.profile.holders import Holder, Holders
 from pitstop.profile.lines import NOWHERE, Place
 from pitstop.profile.origins import Origins
-from pitstop.profile.quiet import quiet
 from pitstop.profile.sources import keeping_line
 from pitstop.profile.tensors import storages_in
 
@@ -45,7 +44,6 @@ class _Found:
     tensor: Any = None  # one of them that Python can see
 
 
-@quiet
 def kept(trail: Trail, frame: FrameType) -> list[list[Any]]:
     """Line, bytes, whether a graph, holder and the line that put it there; graphs first."""
     found = sorted(_found(trail), key=lambda each: (not each.graph, -each.held_bytes))
@@ -87,11 +85,15 @@ def _found(trail: Trail) -> list[_Found]:
 
 
 def _tensors(trail: Trail) -> Iterator[tuple[torch.Tensor, Any]]:
-    """Every living tensor, and the node of the step that its graph reaches back to, if any."""
+    """Every living tensor, and the node of the step that its graph reaches back to, if any.
+
+    A node is told once, of the tensor computed first: a sum comes before the mean taken of it.
+    """
     living = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
+    nodes = [(each.grad_fn, each) for each in living]
+    nodes.sort(key=lambda each: -1 if each[0] is None else each[0]._sequence_nr())
     seen: set[Any] = set()
-    for tensor in living:
-        node = tensor.grad_fn
+    for node, tensor in nodes:
         yield tensor, _reached(node, trail, seen) if node is not None else None
 
 

@@ -1,12 +1,19 @@
-"""Kernel times: what torch's own profiler saw in an inspected step."""
+"""Kernel times: what torch's own profiler saw in an inspected step.
+
+Its events are read as kineto has them: torch's tree of them takes half a minute to build for the
+hundred thousand events of a large step.
+"""
 
 import gzip
 import shutil
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch._C._autograd import DeviceType
 
 from pitstop.profile.gaps import WAITS, is_transfer
 from pitstop.profile.profiler import Profiler
@@ -16,13 +23,26 @@ LAYOUT = ("nchwtonhwc", "nhwctonchw", "nchw2nhwc", "nhwc2nchw")  # parts of kern
 LARGEST_TRACE_BYTES = 100 * 2**20  # Perfetto opens no more in a browser
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An operation or range of torch's, a CUDA call, or a kernel."""
+
+    name: str
+    on_host: bool
+    thread: int
+    start_ns: int
+    end_ns: int
+    number: int
+    caller: int  # number of the operation that made this call or launched this kernel, or 0
+
+
 class KernelTimes:
     """Records one step's kernels and ties them to the operations that launched them."""
 
     def __init__(self, trace: Path | None) -> None:
         self._profiler = Profiler(use_device="cuda" if torch.cuda.is_initialized() else None)
         self._trace = trace
-        self.layout: dict[int, float] = defaultdict(float)  # of the µs by operation
+        self.layout: dict[int, float] = {}  # of the µs by operation
         self.waits: list[int | None] = []  # operation numbers of the synchronisations, in order
 
     def start(self) -> None:
@@ -31,28 +51,53 @@ class KernelTimes:
 
     def stop(self) -> tuple[dict[int, float], list[list[Any]]]:
         """Device µs by operation number, and all kernels by name with calls and µs."""
-        seen = self._profiler.stop()
-        if seen is None:
+        profile = self._profiler.stop()
+        if profile is None:
             return {}, []
-        events = list(seen.function_events or ())
-        by_operation: dict[int, float] = defaultdict(float)
-        by_name: dict[str, list[float]] = defaultdict(lambda: [0, 0.0])
-        for event in events:
-            for kernel in event.kernels:
-                if kernel.name.startswith(RANGE) or is_transfer(kernel.name):
-                    continue  # the device's shadow of a range, or time in which it is idle
-                by_name[kernel.name][0] += 1
-                by_name[kernel.name][1] += kernel.duration
-                number = _operation_of(event)
-                if number is not None:
-                    by_operation[number] += kernel.duration
-                    if any(part in kernel.name.lower() for part in LAYOUT):
-                        self.layout[number] += kernel.duration
-        self.waits = _waits(events)
+        events = list(_events(profile))
+        operations = operations_by_caller(events)
+        ran = kernels(events)
+        by_operation = _micros(ran, operations)
+        self.layout = _micros([kernel for kernel in ran if _converts_layout(kernel)], operations)
+        self.waits = waits(events, operations)
         if self._trace:
-            _write_trace(seen, self._trace)
-        rows = [[name, int(calls), round(micros, 1)] for name, (calls, micros) in by_name.items()]
-        return dict(by_operation), sorted(rows, key=lambda row: -row[2])
+            _write_trace(profile, self._trace)
+        return by_operation, _by_name(ran)
+
+
+def operations_by_caller(events: Sequence[Seen]) -> dict[int, int]:
+    """For each event of torch's that lies in a range of ours, that range's operation number."""
+    found: dict[int, int] = {}
+    around: list[Seen] = []  # the open ranges of ours in the thread at hand
+    own = (event for event in events if event.on_host and not event.caller)
+    for event in sorted(own, key=lambda each: (each.thread, each.start_ns, -each.end_ns)):
+        while around and not _contains(around[-1], event):
+            around.pop()
+        if event.name.startswith(RANGE):
+            around.append(event)
+        if around and (digits := around[-1].name.removeprefix(RANGE)).isdigit():
+            found[event.number] = int(digits)
+    return found
+
+
+def kernels(events: Sequence[Seen]) -> list[Seen]:
+    """What computed on the device: no transfers, in which it is idle, and no shadows of ranges."""
+    ranges = {event.name for event in events if event.on_host}
+    return [
+        event
+        for event in events
+        if not event.on_host and event.name not in ranges and not is_transfer(event.name)
+    ]
+
+
+def waits(events: Sequence[Seen], operations: dict[int, int]) -> list[int | None]:
+    """The operations that made Python wait for the device; none where the script itself did."""
+    calls = [event for event in events if event.on_host and event.name.startswith(WAITS)]
+    calls.sort(key=lambda call: call.start_ns)
+    found = [operations.get(call.caller) for call in calls]
+    while found and found[-1] is None:
+        found.pop()  # the last ones are our own and the profiler's
+    return found
 
 
 def _write_trace(seen: Any, path: Path) -> None:
@@ -66,20 +111,41 @@ def _write_trace(seen: Any, path: Path) -> None:
         path.unlink()
 
 
-def _waits(events: list[Any]) -> list[int | None]:
-    """The operations that made Python wait for the device; none where the script itself did."""
-    found = [event for event in events if event.name.startswith(WAITS)]
-    waits = [_operation_of(event) for event in sorted(found, key=lambda e: e.time_range.start)]
-    while waits and waits[-1] is None:
-        waits.pop()  # the last ones are our own and the profiler's
-    return waits
+def _events(profile: Any) -> Iterator[Seen]:
+    results = profile.kineto_results
+    for event in results.events() if results else ():
+        start = event.start_ns()
+        yield Seen(
+            event.name(),
+            event.device_type() == DeviceType.CPU,
+            event.start_thread_id(),
+            start,
+            start + event.duration_ns(),
+            event.correlation_id(),
+            event.linked_correlation_id(),
+        )
 
 
-def _operation_of(event: Any) -> int | None:
-    """The number in the nearest range of ours around an event."""
-    while event is not None:
-        if event.name.startswith(RANGE):
-            number = event.name.removeprefix(RANGE)
-            return int(number) if number.isdigit() else None
-        event = event.cpu_parent
-    return None
+def _contains(outer: Seen, inner: Seen) -> bool:
+    return outer.thread == inner.thread and inner.start_ns < outer.end_ns
+
+
+def _micros(ran: Sequence[Seen], operations: dict[int, int]) -> dict[int, float]:
+    found: dict[int, float] = defaultdict(float)
+    for kernel in ran:
+        if (number := operations.get(kernel.caller)) is not None:
+            found[number] += (kernel.end_ns - kernel.start_ns) / 1e3
+    return dict(found)
+
+
+def _converts_layout(kernel: Seen) -> bool:
+    return any(part in kernel.name.lower() for part in LAYOUT)
+
+
+def _by_name(ran: Sequence[Seen]) -> list[list[Any]]:
+    found: dict[str, list[float]] = defaultdict(lambda: [0, 0.0])
+    for kernel in ran:
+        found[kernel.name][0] += 1
+        found[kernel.name][1] += (kernel.end_ns - kernel.start_ns) / 1e3
+    rows = [[name, int(calls), round(micros, 1)] for name, (calls, micros) in found.items()]
+    return sorted(rows, key=lambda row: -row[2])

@@ -1,6 +1,5 @@
 """Hooks around the DataLoader: where it was built, when it starts, how long each batch takes."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,27 +7,22 @@ from torch.utils.data import DataLoader
 from torch.utils.data._utils import worker
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from pitstop.profile.patch import Undo, guarded, patch
-from pitstop.profile.quiet import attempt
+from pitstop.profile.attempt import attempt, leave_no_trace
+from pitstop.profile.patch import Function, Given, Undo, argument, patch, told
 from pitstop.profile.recorder import Recorder
 from pitstop.profile.workers import sample_worker
-
-Function = Callable[..., Any]
 
 
 def loaders(recorder: Recorder) -> Undo:
     """Patch of DataLoader.__init__: the line that built each loader."""
 
     def build(original: Function) -> Function:
-        def __init__(loader: Any, dataset: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
-            guarded(recorder, recorder.loader_built, loader, dataset)
-            try:
-                original(loader, dataset, *arguments, **options)
-            except ValueError:
-                guarded(recorder, recorder.loader_not_built, loader, dataset)
-                raise
-
-        return __init__
+        return told(
+            original,
+            lambda given: recorder.loader_built(given[0][0], _dataset(given)),
+            fails=lambda given: recorder.loader_not_built(given[0][0], _dataset(given)),
+            failed=recorder.fail,
+        )
 
     return patch((DataLoader,), "__init__", build)
 
@@ -37,18 +31,13 @@ def epochs(recorder: Recorder) -> Undo:
     """Patch of DataLoader.__iter__: how long the script waits until workers are started."""
 
     def build(original: Function) -> Function:
-        def start(loader: Any) -> Any:
-            if not guarded(recorder, recorder.begin_epoch, loader):
-                return original(loader)
-            try:
-                iterator = original(loader)
-            except BaseException:
-                guarded(recorder, recorder.end_wait)
-                raise
-            guarded(recorder, recorder.epoch_begun, loader, iterator)
-            return iterator
-
-        return start
+        return told(
+            original,
+            lambda given: recorder.begin_epoch(given[0][0]),
+            lambda given, iterator: recorder.epoch_begun(given[0][0], iterator),
+            lambda _: recorder.end_wait(),
+            recorder.fail,
+        )
 
     return patch((DataLoader,), "__iter__", build)
 
@@ -57,18 +46,13 @@ def batches(recorder: Recorder) -> Undo:
     """Patch of the DataLoader iterator's __next__: how long the script waits for each batch."""
 
     def build(original: Function) -> Function:
-        def fetch(iterator: Any) -> Any:
-            if not guarded(recorder, recorder.begin_wait, iterator):
-                return original(iterator)
-            try:
-                batch = original(iterator)
-            except BaseException:
-                guarded(recorder, recorder.end_wait)
-                raise
-            guarded(recorder, recorder.fetched, iterator, batch)
-            return batch
-
-        return fetch
+        return told(
+            original,
+            lambda given: recorder.begin_wait(given[0][0]),
+            lambda given, batch: recorder.fetched(given[0][0], batch),
+            lambda _: recorder.end_epoch(),
+            recorder.fail,
+        )
 
     return patch((_BaseDataLoaderIter,), "__next__", build)
 
@@ -79,12 +63,19 @@ def workers(recorder: Recorder) -> Undo:
 
     def build(original: Function) -> Function:
         def loop(*arguments: Any, **options: Any) -> Any:
-            stop = attempt(lambda: sample_worker(folder), lambda: None)
+            stop = attempt(sample_worker, folder, otherwise=lambda: None)
             try:
                 return original(*arguments, **options)
+            except BaseException as error:
+                leave_no_trace(error)
+                raise
             finally:
-                attempt(stop, None)
+                attempt(stop)
 
         return loop
 
     return patch((worker,), "_worker_loop", build)
+
+
+def _dataset(given: Given) -> Any:
+    return argument(given, 1, "dataset")

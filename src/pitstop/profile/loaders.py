@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from pitstop.profile.caches import caches
 from pitstop.profile.lines import NOWHERE, Place, user_line
 from pitstop.profile.made import Places, built, reference
 from pitstop.profile.writer import Writer
@@ -33,6 +34,7 @@ class _Seen:
         self.dataset = reference(dataset)
         self.described = False
         self.batches = self.batch_bytes = 0
+        self.learned = 0  # batches that a backward pass followed, before the next one
         self.starts = self.start_us = 0
         self.shapes: set[tuple[Any, ...] | None] = set()
 
@@ -48,6 +50,7 @@ class Loaders:
         self._iterators: weakref.WeakKeyDictionary[Any, _Seen] = weakref.WeakKeyDictionary()
         self._iterator: Callable[[], Any] = lambda: None  # the one asked last
         self._last = _Seen(-1, NOWHERE, None)
+        self._fresh: set[_Seen] = set()  # those with a batch since the last backward pass
 
     def built(self, loader: Any, dataset: Any) -> None:
         """A loader is being built; where a library does that to wrap one, the first line counts."""
@@ -71,6 +74,8 @@ class Loaders:
         seen.starts += 1
         seen.start_us += waited_us
         self._iterators[iterator] = seen
+        if seen.starts > 1 and _is_power_of_two(seen.starts):
+            self._writer.line({"number": seen.number, "caches": caches(loader.dataset)})
 
     def number(self, iterator: Any) -> int:
         """The number of the loader whose iterator is asked for a batch."""
@@ -78,24 +83,34 @@ class Loaders:
             self._iterator = weakref.ref(iterator)
             self._last = self._iterators.get(iterator) or self._find(iterator._dataset, None)
             if not self._last.described:
-                self._describe(self._last, iterator)
+                with torch._C.DisableTorchFunction():
+                    self._describe(self._last, iterator)
         return self._last.number
 
     def got(self, iterator: Any, batch: Any, waited_us: int) -> None:
-        """A batch has come."""
+        """A batch has come; the script's modes must not see us look at it."""
         seen = self._last
         seen.batches += 1
+        self._fresh.add(seen)
         if iterator._num_yielded == 1:  # the first of an epoch
             seen.start_us += waited_us
         if seen.batches <= ALL_LOOKED_AT or seen.batches % SOME_LOOKED_AT == 0:
-            shapes = _shapes(batch)
+            with torch._C.DisableTorchFunction():
+                shapes = _shapes(batch)
             if shapes not in seen.shapes and shapes and len(seen.shapes) < MOST_SHAPES:
                 seen.shapes.add(shapes)
         if seen.batches == 1:
-            sizes = [each.numel() * each.element_size() for each in tensors(batch)]
+            with torch._C.DisableTorchFunction():
+                sizes = [each.numel() * each.element_size() for each in tensors(batch)]
             seen.batch_bytes = sum(sizes)
-        if seen.batches & (seen.batches - 1) == 0:  # 1, 2, 4, 8 ...: a killed run has half at least
+        if _is_power_of_two(seen.batches):  # a killed run has half at least
             self._tell(seen)
+
+    def learned_from(self) -> None:
+        """A backward pass begins: the latest batch of each loader was for training."""
+        for seen in self._fresh:
+            seen.learned += 1
+        self._fresh.clear()
 
     def finish(self) -> None:
         """Tell the last numbers of every loader; in a run without batches, of unused ones too."""
@@ -132,7 +147,8 @@ class Loaders:
         self._writer.line_now({"number": seen.number, "loader": settings})
 
     def _tell(self, seen: _Seen) -> None:
-        counts = [seen.batches, seen.batch_bytes, len(seen.shapes), seen.starts, seen.start_us]
+        starts = seen.starts, seen.start_us
+        counts = [seen.batches, seen.batch_bytes, len(seen.shapes), *starts, seen.learned]
         self._writer.line({"number": seen.number, "fetched": counts})
 
     def _tell_if_empty(self, seen: _Seen) -> None:
@@ -141,6 +157,10 @@ class Loaders:
             seen.described = True
             settings = {"dataset": type(dataset).__name__, "workers": 0, "length": 0}
             self._writer.line_now({"number": seen.number, "loader": settings | {"made": seen.made}})
+
+
+def _is_power_of_two(count: int) -> bool:
+    return count & (count - 1) == 0
 
 
 def length(dataset: Any) -> int | None:

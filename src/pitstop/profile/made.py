@@ -8,6 +8,8 @@ from typing import Any
 
 from pitstop.profile.lines import NOWHERE, Place, origin_of, user_line
 
+BUILDING = {"__init__", "call"}  # the second is ours, put in the place of an ``__init__``
+
 
 class Places:
     """The lines that built some objects. Keeps none of them alive."""
@@ -38,7 +40,7 @@ def built(subject: Any) -> tuple[Place, bool]:
     outermost: FrameType | None = None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name == "__init__" and _first_argument(frame) is subject:
+        if frame.f_code.co_name in BUILDING and _first_argument(frame) is subject:
             outermost = frame
         frame = frame.f_back
     caller = outermost.f_back if outermost else None
@@ -57,4 +59,6 @@ def reference(subject: Any) -> Callable[[], Any]:
 
 def _first_argument(frame: FrameType) -> Any:
     names = frame.f_code.co_varnames
-    return frame.f_locals.get(names[0]) if names else None
+    first = frame.f_locals.get(names[0]) if names else None
+    ours = frame.f_code.co_name == "call" and isinstance(first, tuple)
+    return first[0] if ours and first else first

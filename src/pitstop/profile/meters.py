@@ -9,6 +9,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 import torch
+from torch._C import _len_torch_dispatch_stack, _len_torch_function_stack
 
 MEMORY_US = 250_000  # memory statistics take tens of microseconds: ask four times a second
 PENDING = 512  # slices in flight; a script that never lets the device catch up loses the oldest
@@ -42,8 +43,14 @@ class Meter:
 
     def keep(self, value: Any) -> Any:
         """What is needed to read a number later: itself on the CPU, a pinned copy on a GPU."""
-        if not isinstance(value, torch.Tensor) or hasattr(value, "placements"):
-            return None  # reading a distributed tensor would talk to the other ranks
+        if type(value) is not torch.Tensor:
+            return None  # to read a distributed tensor talks to other ranks; a fake one has none
+        if not (_len_torch_function_stack() or _len_torch_dispatch_stack()):
+            return self._kept(value)
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            return self._kept(value)  # unseen by the script's modes, and by our own
+
+    def _kept(self, value: torch.Tensor) -> Any:
         if not value.is_cuda:
             try:
                 return float(value.item())
@@ -51,6 +58,7 @@ class Meter:
                 return None
         if value.numel() != 1 or value.is_complex() or torch.cuda.is_current_stream_capturing():
             return None
+        self.on_gpu = True  # known before memory is read for the first time
         if self._pinned is None:
             self._pinned = torch.empty(SLOTS, pin_memory=True)
         self._slot = (self._slot + 1) % SLOTS

@@ -7,6 +7,7 @@ as soon as an optimizer steps or a batch is fetched. Only when something has bee
 Dynamo guards on hooks, and a change would make it compile again.
 """
 
+import re
 import sys
 import weakref
 from collections.abc import Callable
@@ -14,11 +15,13 @@ from types import CodeType, FrameType
 from typing import Any
 
 import torch
+from torch.nn.modules import module as modules
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from pitstop.profile.patch import Undo, patch, unseen
+from pitstop.profile.patch import Given, Undo, patch, told, unseen
 
 KNOWN_AFTER = 64  # outermost calls after which no new module is looked for
+GLOBAL_HOOKS = re.compile(r"_global_(forward|backward)_.*hooks")
 CALL: CodeType = torch.nn.Module._call_impl.__code__
 
 
@@ -30,7 +33,8 @@ class OutermostCalls:
         self._calls = 0
         self._found: dict[int, weakref.ref[Any]] = {}  # by id: modules may not be hashable
         unseen(OutermostCalls._before_any)
-        self._undos: list[Undo] = [register_module_forward_pre_hook(self._before_any).remove]
+        self._hook = register_module_forward_pre_hook(self._before_any)
+        self._undos: list[Undo] = [self._hook.remove, *self._not_warned_of()]
         self.listening = True
 
     def stop(self) -> None:
@@ -60,17 +64,32 @@ class OutermostCalls:
             }
             self._undos = [patch((each,), "__call__", self._around) for each in kinds]
 
+    def _not_warned_of(self) -> list[Undo]:
+        """A compiled module warns of every global hook; of ours the script must not hear."""
+        if not hasattr(modules, "_has_any_global_hook"):  # an older torch
+            return []
+        kinds = [value for name, value in vars(modules).items() if GLOBAL_HOOKS.fullmatch(name)]
+
+        def build(original: Callable[..., Any]) -> Callable[..., Any]:
+            def of_the_script() -> bool:
+                if torch.compiler.is_compiling():
+                    return bool(original())
+                return any(key != self._hook.id for kind in kinds for key in kind)
+
+            return of_the_script
+
+        return [patch((modules,), "_has_any_global_hook", build)]
+
     def _knows(self, module: Any) -> bool:
         known = self._found.get(id(module))
         return known is not None and known() is module
 
     def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(module: Any, *arguments: Any, **options: Any) -> Any:
-            if not torch.compiler.is_compiling() and self.listening and self._knows(module):
-                self._on_call(module)
-            return original(module, *arguments, **options)
+        def begins(given: Given) -> None:
+            if self.listening and self._knows(given[0][0]):
+                self._on_call(given[0][0])
 
-        return call
+        return told(original, begins)
 
 
 def compiled_anything() -> bool:

@@ -20,7 +20,6 @@ from torch.utils._python_dispatch import _disable_current_modes
 from pitstop.profile.culprit import Culprit, find_culprit
 from pitstop.profile.flow import Flow
 from pitstop.profile.graph import NOWHERE, Place, Reference, nodes_of, place, reference
-from pitstop.profile.quiet import quiet
 
 REFERENCES = 16  # backward passes of inspected steps whose lines are kept
 LOSSES = 16  # before the bad one, to see whether they grew
@@ -51,9 +50,8 @@ class Forensics:
     @property
     def wants_inspection(self) -> bool:
         """Whether the next step should be inspected, to learn the lines of the operations."""
-        return self._suspect is not None and not self._references
+        return self._suspect is not None
 
-    @quiet
     def learn(self, root: Any, flow: Flow) -> None:
         """A backward pass of an inspected step begins: remember where its operations were."""
         if isinstance(root, torch.Tensor) and root.grad_fn is not None:
@@ -64,28 +62,34 @@ class Forensics:
         if not self._over and not self._late:
             self._late = LATE_TRIES
 
-    @quiet
+    def is_usual(self, loss: Any) -> bool:
+        """Whether there is nothing to look into: it is finite or, on a GPU, not known yet."""
+        if not isinstance(loss, float):
+            return not self._late
+        if math.isfinite(loss):
+            self._losses.append(loss)
+            return True
+        return False
+
     def backward_begins(self, root: Any, loss: Any, step: int, frame: FrameType) -> None:
         """Look at the loss, and at the graph behind it if this is the first bad one."""
-        if self._over or not isinstance(root, torch.Tensor):
+        if self._over or not isinstance(root, torch.Tensor) or self.is_usual(loss):
             return
-        if isinstance(loss, float) and math.isfinite(loss):
-            self._losses.append(loss)
+        if not isinstance(loss, float) and math.isfinite(float(root.detach())):
+            self._late -= 1
             return
-        if not isinstance(loss, float):
-            if not self._late:
-                return
-            if math.isfinite(float(root.detach())):
-                self._late -= 1
-                return
         self._over = True
         step = 0 if self._late else step  # it was an earlier one
         self._suspect = Suspect(step, Culprit())
         self._suspect = self._examined(root, step, frame)
 
     def note(self, last: bool = False) -> Iterator[dict[str, Any]]:
-        """The line for the recording, once, as soon as the place is known or never will be."""
-        if self._suspect and (self._references or last):
+        """The line for the recording, once, as soon as the place is known or never will be.
+
+        A graph that none of the inspected ones equals may have run what they did not: the next
+        step is looked at, and only then the most similar graph must do.
+        """
+        if self._suspect and (last or self._is_placed(self._suspect)):
             suspect, self._suspect = self._suspect, None
             culprit = suspect.culprit
             path, line, function, module = culprit.place
@@ -102,6 +106,10 @@ class Forensics:
                     "detail": culprit.detail,
                 }
             }
+
+    def _is_placed(self, suspect: Suspect) -> bool:
+        known = suspect.culprit.index < 0 or suspect.culprit.place[0]
+        return bool(known) or any(each.names == suspect.names for each in self._references)
 
     def _examined(self, root: Any, step: int, frame: FrameType) -> Suspect:
         if root.grad_fn is None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import torch
+
 from pitstop.profile.lines import NOWHERE
 from pitstop.profile.made import Places, built
 
@@ -27,7 +29,8 @@ class Optimizers:
             made = NOWHERE
             self._places.put(optimizer, made)
         groups = optimizer.param_groups
-        sizes = [each.numel() for group in groups for each in group["params"]]
+        with torch._C.DisableTorchFunction():  # the script's modes must not see us
+            sizes = [each.numel() for group in groups for each in group["params"]]
         foreach = [group.get("foreach") for group in groups]
         settings = {
             "name": type(optimizer).__name__,

@@ -28,13 +28,16 @@ class Origins:
         self.latest = -1  # the node of the current operation, if it made one
 
     def current(self, frame: FrameType) -> tuple[Place, int, bool]:
-        """Line and module call of the operation that runs now, and whether it is backward."""
-        backward = in_backward()
-        line, call = self._backward(frame) if backward else (user_line(frame), self._calls.current)
+        """Line and module call of the operation that runs now, and whether it is backward.
+
+        A forward pass that is done again for a backward one, as checkpointing does, is none.
+        """
+        inside = in_backward()
+        line, call = self._backward(frame) if inside else (user_line(frame), self._calls.current)
         made = get_ident(), next_number() - 1
         self.latest = -1 if made in self._made else made[1]
         self._made.setdefault(made, (line, call))
-        return line, call, backward
+        return line, call, inside and not self._recomputes(frame)
 
     def of(self, node: Any) -> tuple[Place, int] | None:
         """Line and call of a node that the recorded thread made in this step."""
@@ -53,6 +56,15 @@ class Origins:
             if line != NOWHERE:
                 return line, call
         return user_line(frame), call
+
+    def _recomputes(self, frame: FrameType) -> bool:
+        """Whether the user's own Python runs in the pass and makes a graph, as only a forward does.
+
+        A module call in a pass is one, whether or not it makes a graph.
+        """
+        if self._calls.recomputing:
+            return True
+        return torch.is_grad_enabled() and user_line(frame, until=ENGINE) != NOWHERE
 
 
 def next_number() -> int:

@@ -3,24 +3,19 @@
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 
-if TYPE_CHECKING:
-    from pitstop.profile.recorder import Recorder
+from pitstop.profile.attempt import attempt, leave_no_trace
 
 Undo = Callable[[], None]
-Result = TypeVar("Result")
+Function = Callable[..., Any]
+Given = tuple[tuple[Any, ...], dict[str, Any]]  # what a function was called with
 
-_HERE = str(Path(__file__).parent)
 
-
-def patch(
-    owners: tuple[Any, ...], name: str, build: Callable[[Callable[..., Any]], Callable[..., Any]]
-) -> Undo:
+def patch(owners: tuple[Any, ...], name: str, build: Callable[[Function], Function]) -> Undo:
     """Put ``build(original)`` under one name in all its owners; the undoing leaves no trace.
 
     Owners share one replacement, as they shared the original: Dynamo knows functions by identity.
@@ -38,7 +33,7 @@ def patch(
     return undo
 
 
-def _replace(owner: Any, name: str, replacement: Callable[..., Any]) -> Undo:
+def _replace(owner: Any, name: str, replacement: Function) -> Undo:
     original = getattr(owner, name)
     inherited = name not in vars(owner)
     setattr(owner, name, replacement)
@@ -62,24 +57,39 @@ def unseen(function: Any, all_below: bool = True) -> None:
         dynamo.set_code_exec_strategy(function.__code__, strategy)
 
 
-def guarded(recorder: "Recorder", action: Callable[..., Result], *arguments: Any) -> Result | None:
-    """Call into the recorder while it records; a failure of ours ends that, never the script."""
-    if not recorder.alive:
-        return None
-    try:
-        return action(*arguments)
-    except Exception as error:  # noqa: BLE001 never in the user's way
-        recorder.fail(error)
-        return None
+def told(
+    original: Function,
+    begins: Callable[[Given], object],
+    ends: Callable[[Given, Any], object] | None = None,
+    fails: Callable[[Given], object] | None = None,
+    failed: Callable[[Exception], None] | None = None,
+) -> Function:
+    """The same function, which tells of its calls; what ``begins`` denies is told no further.
+
+    Within a graph of Dynamo it tells nothing. A failure of ours is ``failed``, an error of the
+    original passes through and shows no frame of ours: to raise again adds none.
+    """
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if is_compiling():
+            return original(*arguments, **options)
+        given = arguments, options
+        counts = attempt(begins, given, failed=failed)
+        try:
+            result = original(*arguments, **options)
+        except BaseException as error:
+            if counts and fails:
+                attempt(fails, given, failed=failed)
+            leave_no_trace(error)
+            raise
+        if counts and ends:
+            attempt(ends, given, result, failed=failed)
+        return result
+
+    return call
 
 
-def without_us(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without the entries of this folder."""
-    entries = []
-    while trace is not None:
-        if not trace.tb_frame.f_code.co_filename.startswith(_HERE):
-            entries.append((trace.tb_frame, trace.tb_lasti, trace.tb_lineno))
-        trace = trace.tb_next
-    for entry in reversed(entries):
-        trace = TracebackType(trace, *entry)
-    return trace
+def argument(given: Given, position: int, name: str) -> Any:
+    """One of the values that a function was called with, in whatever way."""
+    arguments, options = given
+    return arguments[position] if len(arguments) > position else options.get(name)

@@ -5,6 +5,7 @@ unless the running thread lets go of it, as torch does in every operation; then 
 would be seen. So the lock is handed over more often while samples are taken.
 """
 
+import _thread
 import gc
 import os
 import sys
@@ -45,17 +46,18 @@ class Sampler:
         self._at_end = at_end  # called by the sampling thread
         self._over = threading.Event()
         self._counts: Counter[Row] = Counter()
-        self._thread = threading.Thread(target=self._look, name="pitstop-sampler", daemon=True)
+        self._runs = threading.Lock()  # held by the sampling thread
 
     def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
+        """Begin to look, in a thread that the script does not find among its own."""
+        self._runs.acquire()
+        _thread.start_new_thread(self._look, ())
 
     def stop(self) -> list[list[Any]]:
         """Path, line, function, what ran inside, in a wait, and samples; most samples first."""
         self._over.set()
-        self._thread.join()
-        return self._rows()
+        with self._runs:
+            return self._rows()
 
     def _rows(self) -> list[list[Any]]:
         return [[*row, count] for row, count in self._counts.most_common()]
@@ -69,9 +71,10 @@ class Sampler:
                 if self._over.wait(pause) or self._counts.total() >= self._enough:
                     break
                 self._take(_frame(self._watched))
+            self._at_end(self._rows())
         finally:
             sys.setswitchinterval(before)
-        self._at_end(self._rows())
+            self._runs.release()
 
     def _take(self, frame: FrameType | None) -> None:
         inside = _inside(frame)

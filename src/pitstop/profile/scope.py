@@ -9,16 +9,18 @@ into when its backward pass begins, and may ask for a further inspected step.
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from torch._C._autograd import _profiler_enabled
+
+from pitstop.profile.attempt import attempt
 from pitstop.profile.inspector import Inspector
 from pitstop.profile.kept import Trail, kept
 from pitstop.profile.lines import Place
 from pitstop.profile.nonfinite import Forensics
 from pitstop.profile.options import Options
-from pitstop.profile.quiet import attempt
 from pitstop.profile.sampler import Sampler
 from pitstop.profile.timeline import Timeline, can_begin, started
 from pitstop.profile.workers import read_workers
@@ -31,7 +33,12 @@ LATER_STEPS = 2  # after the inspected ones: any loop variable has been set anew
 class Scope:
     """Looks at one step at a time."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(
+        self,
+        options: Options,
+        phase: Callable[[], str] = lambda: "",
+        forensics: Forensics | None = None,
+    ) -> None:
         self._folder = Path(options.folder)
         self._first = options.warmup + options.baseline
         self._inspected = options.inspect
@@ -44,14 +51,19 @@ class Scope:
         self._timed = False  # whether there was a timeline
         self._profiled = -1  # steps done when a profiler last ended; the next step has none
         self._sync_lines: list[Place] = []
-        self.forensics = Forensics()
+        self.forensics = forensics or Forensics()
         self._trail: Trail | None = None
-        self.phase: Callable[[], str] = lambda: ""  # of the step, as the recorder sees it
+        self.phase = phase  # of the step, as the recorder sees it
 
     @property
     def active(self) -> bool:
         """Whether the current step is being looked at, and so is no baseline."""
         return (self._inspector or self._sampler or self._timeline) is not None
+
+    def is_seen(self) -> bool:
+        """Whether a profiler that is not ours sees all that we do."""
+        ours = self._timeline or (self._inspector and self._inspector.profiled)
+        return _profiler_enabled() and not ours
 
     def wants(self, done: int) -> bool:
         """Whether the step after ``done`` finished ones should be looked at."""
@@ -81,7 +93,7 @@ class Scope:
             self._inspector = Inspector(done, profiled, trace, self._before)
             self._inspector.start(optimizers, self.phase)
         elif self._is_timed(done):
-            self._timeline = attempt(started, None)
+            self._timeline = attempt(started)
             self._timed = True
         else:
             self._sampler = Sampler(thread, lambda: self.phase() == "wait")
@@ -94,7 +106,8 @@ class Scope:
             yield inspector.stop()
             self._profiled = done if inspector.profiled else self._profiled
             self._before = inspector if done < self._first + self._inspected else None
-            self._trail = self._trail or inspector.trail
+            planned = done <= self._first + self._inspected  # a further one comes too late for it
+            self._trail = self._trail or (inspector.trail if planned else None)
             self._sync_lines = inspector.sync_lines or self._sync_lines
             yield from self.forensics.note(last=True)
         if self._sampler:
@@ -106,31 +119,40 @@ class Scope:
         if self._timeline and self._timeline.step_ends():
             timeline, self._timeline = self._timeline, None
             self._profiled = done
-            yield attempt(lambda: timeline.stop(self._sync_lines), {})
+            yield attempt(timeline.stop, self._sync_lines, otherwise={})
         if self._trail and done >= self._first + self._inspected + LATER_STEPS:
             trail, self._trail = self._trail, None
-            yield {"kept": kept(trail, sys._getframe()) or []}
+            yield {"kept": attempt(kept, trail, sys._getframe(), otherwise=[])}
 
-    def backward_begins(self, root: Any, loss: Any, done: int) -> Iterator[dict[str, Any]]:
+    def backward_begins(self, root: Any, loss: Any, done: int) -> Iterable[dict[str, Any]]:
         """A backward pass begins after ``done`` finished steps; its loss may not be finite."""
+        if self._inspector is None and self.forensics.is_usual(loss):
+            return ()  # as nearly always, so this is quick
+        return self._looked_into(root, loss, done)
+
+    def _looked_into(self, root: Any, loss: Any, done: int) -> Iterator[dict[str, Any]]:
         inspector, forensics = self._inspector, self.forensics
         if inspector and inspector.watch:
-            forensics.learn(root, inspector.watch.flow)
-        forensics.backward_begins(root, loss, done + 1, sys._getframe())
+            attempt(forensics.learn, root, inspector.watch.flow)
+        attempt(forensics.backward_begins, root, loss, done + 1, sys._getframe())
         yield from forensics.note()
 
-    def finish(self) -> Iterator[dict[str, Any]]:
-        """Look no more: the script ends. What is known only now, as lines for the recording.
+    def stop(self) -> None:
+        """Look no more at the current step: the script ends, or its steps are others.
 
         A thread that still samples, or a profiler, would be caught in the interpreter's fall.
         """
         if self._sampler:
             self._sampler.stop()
         if self._timeline:
-            attempt(self._timeline.cancel, None)
+            attempt(self._timeline.cancel)
         if self._inspector:
-            attempt(self._inspector.stop, None)
+            attempt(self._inspector.stop)
         self._inspector = self._sampler = self._timeline = None
+
+    def finish(self) -> Iterator[dict[str, Any]]:
+        """The script ends. What is known only now, as lines for the recording."""
+        self.stop()
         yield from self.forensics.note(last=True)
-        if rows := attempt(lambda: read_workers(self._folder), []):
+        if rows := attempt(read_workers, self._folder):
             yield {"sampled": "workers", "lines": rows}

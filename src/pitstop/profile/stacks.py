@@ -11,7 +11,6 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
 
 TOLD = ".told"  # the file's ending when nobody is to ask any more
 PATIENCE_SECONDS = 20  # before the first question; each later one waits twice as long
@@ -24,16 +23,16 @@ def answer_questions(folder: Path) -> Path | None:
         return None  # another system, or a script that uses this signal itself
     path = folder / f"stacks-{os.getpid()}.txt"
     try:
-        stream: IO[Any] = path.open("a")
+        open_file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o666)
     except OSError:
         return None
-    faulthandler.register(QUESTION, file=stream)
+    faulthandler.register(QUESTION, file=open_file)  # a number: nobody warns that it is not closed
     return path
 
 
 def stop_answering(path: Path | None) -> None:
     """A step is finished, or the script is: nobody is to ask any more; an answer is kept."""
-    if path:
+    if path and path.stem.endswith(f"-{os.getpid()}"):  # not in a fork: the parent may yet hang
         with contextlib.suppress(OSError):
             path.rename(path.with_suffix(TOLD)) if path.stat().st_size else path.unlink()
 

@@ -14,10 +14,12 @@ from typing import Any
 import torch
 
 from pitstop.profile.lines import Place, origin_of
+from pitstop.profile.written import is_nan
 
 OPTIMIZED = 0x1  # flag of a code object whose ``f_locals`` is a copy, as in every function
 MOST_TENSORS = 200  # looked at in all
 DEEPEST = 2  # containers in containers: a batch is often a dictionary of lists
+WRITTEN = "nan"  # no operation: the script writes it by its name
 RISKY = {"log", "log2", "log10", "sqrt", "rsqrt", "exp", "pow", "mean", "std", "var", "norm", "div"}
 
 
@@ -114,6 +116,8 @@ def _assignments(tree: ast.AST, name: str) -> Iterator[Assigned]:
 
 def _risky(value: ast.AST) -> tuple[str, str]:
     """The operation in an expression that can make finite numbers infinite, and what it is of."""
+    if is_nan(value):
+        return WRITTEN, ""
     for node in ast.walk(value):
         match node:
             case ast.BinOp(op=ast.Div(), right=right) if not isinstance(right, ast.Constant):

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from pitstop.profile.attempt import leave_no_trace
 from pitstop.profile.lines import Place, user_line
 from pitstop.profile.tensors import tensors_in
 
@@ -84,7 +85,11 @@ def timed(
 
     def around(*arguments: Any, **options: Any) -> Any:
         begun = perf_counter() - counted()
-        result = original(*arguments, **options)
+        try:
+            result = original(*arguments, **options)
+        except BaseException as error:
+            leave_no_trace(error)
+            raise
         seconds = perf_counter() - counted() - begun
         seen(user_line(sys._getframe(1)), seconds, arguments)
         return result

@@ -3,19 +3,21 @@
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 from torch.utils.flop_counter import flop_registry
 
+from pitstop.profile.attempt import attempt, leave_no_trace
 from pitstop.profile.dependence import Left
 from pitstop.profile.flow import Flow
 from pitstop.profile.lines import NOWHERE, Place, user_line
-from pitstop.profile.patch import patch
-from pitstop.profile.quiet import quiet
+from pitstop.profile.patch import Function, Given, argument, patch, told
 from pitstop.profile.tensors import shapes_of, tensors_in
 from pitstop.profile.waits import HOST_CALLS, READERS, timed, waits
 
@@ -23,8 +25,15 @@ RANGE = "pitstop:"  # prefix of the profiler ranges that tie kernels to operatio
 
 MOST_OPERATIONS = 4000  # kept one by one, by time; the rest is summed by kind and line
 
+# A mode of the script's that outlives the step would be taken away with ours, and a graph that is
+# compiled under ours would be compiled again without it.
+COMES_FIRST = (
+    (TorchDispatchMode, "__enter__"),
+    (TorchFunctionMode, "__enter__"),
+    (torch, "compile"),
+)
+
 Key = tuple[Any, ...]
-Function = Callable[..., Any]
 
 
 class Watch(TorchDispatchMode):
@@ -41,13 +50,19 @@ class Watch(TorchDispatchMode):
         self._order: dict[Key, int] = {}
         self._seconds = 0.0  # in all operations so far
         self._undos: list[Callable[[], None]] = []
+        self.gave_way = False  # what was seen is not the whole step
         self.flow = Flow(optimizers, left)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No wrapper of Dynamo's around us: where we look nothing is compiled."""
+        return False
 
     def start(self) -> None:
         """Enter the mode; listen to module calls, optimizers and what leaves torch."""
         self.flow.calls.start()
         steps = register_optimizer_step_pre_hook(
-            lambda optimizer, *_: quiet(self.flow.gradients.steps)(optimizer)
+            lambda optimizer, *_: attempt(self.flow.gradients.steps, optimizer)
         )
         self._undos = [
             self.flow.calls.stop,
@@ -60,28 +75,35 @@ class Watch(TorchDispatchMode):
             ),
         ]
         self.__enter__()  # type: ignore[no-untyped-call]
+        self._undos += [patch((owner,), name, self._giving_way) for owner, name in COMES_FIRST]
 
     def stop(self) -> None:
         """Leave the mode, the modules and torch as they were."""
-        self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        if self._undos:
+            self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         for undo in reversed(self._undos):
             undo()
+        self._undos.clear()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation as it would have run without us, then look at it."""
         kwargs = kwargs or {}
         if func.namespace == "profiler" or os.getpid() != self._process:
             return func(*args, **kwargs)
-        key, zero = self._key(func, args, kwargs) or ((), False)
+        key, zero = attempt(self._key, func, args, kwargs, otherwise=((), False))
         begun = perf_counter()
-        if self._named:
-            with torch.profiler.record_function(f"{RANGE}{self._order.get(key)}"):
+        try:
+            if self._named:
+                with torch.profiler.record_function(f"{RANGE}{self._order.get(key)}"):
+                    result = func(*args, **kwargs)
+            else:
                 result = func(*args, **kwargs)
-        else:
-            result = func(*args, **kwargs)
+        except BaseException as error:
+            leave_no_trace(error, frames=2)  # ours, and torch's own that calls the operation
+            raise
         if key:
-            self._count(key, perf_counter() - begun, func, args, kwargs, result)
-            self.flow.ran(func, (args, kwargs), result, (key[1], key[4]), zero)
+            attempt(self._count, key, perf_counter() - begun, func, args, kwargs, result)
+            attempt(self.flow.ran, func, (args, kwargs), result, (key[1], key[4]), zero)
         return result
 
     def operations(
@@ -105,7 +127,6 @@ class Watch(TorchDispatchMode):
         lines[None] = next(own, NOWHERE)  # type: ignore[index]
         return [lines.get(each, NOWHERE) for each in numbers]  # type: ignore[arg-type]
 
-    @quiet
     def _key(self, func: Any, args: Any, kwargs: Any) -> tuple[Key, bool]:
         """What operations are counted by; each has a number, which names its profiler range."""
         line, call, backward = self.flow.origins.current(sys._getframe(2))
@@ -115,7 +136,6 @@ class Watch(TorchDispatchMode):
         self._order.setdefault(key, len(self._order))
         return key, not backward and self.flow.dependence.times_zero(func, args)
 
-    @quiet
     def _count(
         self, key: Key, seconds: float, func: Any, args: Any, kwargs: Any, result: Any
     ) -> None:
@@ -130,31 +150,32 @@ class Watch(TorchDispatchMode):
         self._seconds += seconds
         return total
 
+    def _giving_way(self, original: Function) -> Function:
+        """What the script does that must not find us there: then this step is not looked at."""
+
+        def begins(_: Given) -> None:
+            if _get_current_dispatch_mode() is self:  # not within an operation that we run
+                self.stop()
+                self.gave_way = True
+
+        return told(original, begins)
+
     def _learning(self, original: Function) -> Function:
         """The backward function of torch, which tells of its begin and end."""
 
-        def backward(tensors: Any, *rest: Any, **options: Any) -> Any:
-            self.flow.learn(tensors, user_line(sys._getframe(1)))
-            try:
-                return original(tensors, *rest, **options)
-            finally:
-                self.flow.learnt()
+        def begins(given: Given) -> bool:
+            self.flow.learn(argument(given, 0, "tensors"), user_line(sys._getframe()))
+            return True
 
-        return backward
+        return told(original, begins, lambda *_: self.flow.learnt(), lambda _: self.flow.learnt())
 
     def _reading(self, original: Function) -> Function:
         """A method of tensors that hands them to other software."""
-
-        def read(tensor: Any, *rest: Any, **options: Any) -> Any:
-            quiet(self.flow.dependence.leaves)(tensor)
-            return original(tensor, *rest, **options)
-
-        return read
+        return told(original, lambda given: self.flow.dependence.leaves(given[0][0]))
 
     def _timing(self, name: str, waiting: bool) -> Callable[[Function], Function]:
         """Turns a function that costs the host time into one that is counted as an operation."""
 
-        @quiet
         def seen(line: Place, seconds: float, arguments: Any) -> None:
             self.flow.dependence.leaves(arguments)
             shapes = shapes_of(tensors_in(arguments))
@@ -162,7 +183,7 @@ class Watch(TorchDispatchMode):
             self._order.setdefault(key, len(self._order))
             self._add(key, seconds)
 
-        return lambda original: timed(original, seen, lambda: self._seconds)
+        return lambda original: timed(original, partial(attempt, seen), lambda: self._seconds)
 
 
 def _bytes(func: Any, arguments: Any, result: Any) -> int:

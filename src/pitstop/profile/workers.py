@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pitstop.profile.quiet import attempt
+from pitstop.profile.attempt import attempt
 from pitstop.profile.sampler import Sampler
 
 MOST_WORKERS = 4  # sampled in one run; the others do the same
@@ -30,7 +30,7 @@ def sample_worker(folder: Path) -> Callable[[], Any]:
     path.touch()
 
     def write(rows: list[list[Any]]) -> None:
-        attempt(lambda: path.write_text(json.dumps(rows), encoding="utf-8"), None)
+        attempt(path.write_text, json.dumps(rows))
 
     sampler = Sampler(threading.get_ident(), lambda: True, SAMPLES, IDLE, write)
     sampler.start()
@@ -42,7 +42,7 @@ def read_workers(folder: Path) -> list[list[Any]]:
     counts: Counter[tuple[Any, ...]] = Counter()
     for path in folder.glob(f"workers-{os.getpid()}-*.json"):
         with contextlib.suppress(OSError, ValueError):
-            for *row, count in json.loads(path.read_text(encoding="utf-8") or "[]"):
+            for *row, count in json.loads(path.read_text() or "[]"):
                 counts[tuple(row)] += count
             path.unlink()
     return [[*row, count] for row, count in counts.most_common()]

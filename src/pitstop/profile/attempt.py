@@ -1,0 +1,26 @@
+"""Attempt: how anything of ours may fail, and how the script's own errors pass through us."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+def attempt(
+    action: Callable[..., Any],
+    *arguments: Any,
+    otherwise: Any = None,
+    failed: Callable[[Exception], None] | None = None,
+) -> Any:
+    """The value of ``action``; where it raises, ``failed`` is told and ``otherwise`` returned."""
+    try:
+        return action(*arguments)
+    except Exception as error:  # noqa: BLE001 never in the user's way
+        if failed is not None:
+            failed(error)
+        return otherwise
+
+
+def leave_no_trace(error: BaseException, frames: int = 1) -> None:
+    """Take our own function, which is about to ``raise`` an error again, out of its traceback."""
+    for _ in range(frames):
+        if error.__traceback__:
+            error.__traceback__ = error.__traceback__.tb_next

@@ -1,0 +1,63 @@
+"""Clock: the run as one line of time, along which a cursor moves, split into phases.
+
+All that passes goes to exactly one phase, so the phases of a slice add up to the slice. Times are
+whole microseconds: this happens several times in every step of every run.
+"""
+
+from time import perf_counter_ns
+
+PHASES = ("wait", "forward", "backward", "optimizer", "saving", "other")
+NOTHING_SPENT = dict.fromkeys(PHASES, 0)
+
+
+class Clock:
+    """Where the time has gone since the last slice."""
+
+    def __init__(self) -> None:
+        self.open: list[str] = []  # phases begun and not ended
+        self.begun_us = self.cursor_us = now_us()
+        self._spent = NOTHING_SPENT.copy()
+
+    @property
+    def phase(self) -> str:
+        """The phase that runs now; empty between two."""
+        return self.open[-1] if self.open else ""
+
+    def enter(self, phase: str) -> bool:
+        """Begin a phase; false where it does not count, because it is nested in another.
+
+        What lies between the last event and a backward pass is the forward pass. An optimizer
+        step may run both inside itself (a closure), and then they count as themselves.
+        """
+        if self.open and (self.open != ["optimizer"] or phase == "saving"):
+            return False
+        self.spend("forward" if phase == "backward" else "other")
+        self.open.append(phase)
+        return True
+
+    def leave(self, phase: str) -> int:
+        """End a phase that ``enter`` began; return its microseconds."""
+        self.open.pop()
+        return self.spend(phase)
+
+    def spend(self, phase: str = "other") -> int:
+        """Count what has passed since the last call for a phase; return it."""
+        now = perf_counter_ns() // 1000
+        passed = now - self.cursor_us
+        self._spent[phase] += passed
+        self.cursor_us = now
+        return passed
+
+    def skip(self) -> None:
+        """What has passed is our own work, and belongs to no phase."""
+        self.cursor_us = now_us()
+
+    def take(self) -> list[int]:
+        """What was spent on each phase; a new slice begins."""
+        spent, self._spent = self._spent, NOTHING_SPENT.copy()
+        return list(spent.values())
+
+
+def now_us() -> int:
+    """The clock that all times are read from."""
+    return perf_counter_ns() // 1000

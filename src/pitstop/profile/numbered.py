@@ -1,0 +1,30 @@
+"""Numbered: small ones for the optimizers, loaders and modules of a run, given at first sight."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pitstop.profile.made import reference
+from pitstop.profile.writer import Writer
+
+
+class Numbers:
+    """Counts objects without keeping them alive; their first use writes what they are."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._known: dict[int, tuple[int, Callable[[], Any]]] = {}  # by id
+        self._count = -1
+
+    def next(self) -> int:
+        """The next number."""
+        self._count += 1
+        return self._count
+
+    def of(self, subject: Any, describe: Callable[[Any], dict[str, Any]]) -> int:
+        """The number of an object."""
+        number, living = self._known.get(id(subject), (-1, lambda: None))
+        if living() is not subject:
+            number = self.next()
+            self._known[id(subject)] = number, reference(subject)
+            self._writer.line_now({"number": number, **describe(subject)})
+        return number

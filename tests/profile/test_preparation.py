@@ -1,0 +1,57 @@
+"""What comes before the training is told from it, and ``--steps`` counts the training's steps."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+LINES = (Path(__file__).parent / "scripts" / "prepares.py").read_text().splitlines()
+INFERENCE = """
+import torch
+model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU()).eval()
+with torch.no_grad():
+    for number in range(30):
+        print(number, model(torch.ones(1, 3, 8, 8)).shape, flush=True)
+"""
+
+
+def line_of(mark):
+    (number,) = [number for number, line in enumerate(LINES, 1) if line.endswith(f"# {mark}")]
+    return number
+
+
+def test_steps_are_those_of_the_training_and_only_they_are_inspected(bare, profiled):
+    ran = profiled("prepares.py", ours=("--steps", "12", "--warmup", "1"))
+    evidence = ran.evidence
+    assert ran.code == 0
+    assert (evidence.step_kind, len(evidence.steps)) == ("optimizer", 12)
+    printed = bare("prepares.py").out.splitlines()
+    assert ran.out.splitlines() == printed[:12]  # eleven steps and a validation
+    lines = {each.where.line for each in evidence.operations}
+    assert line_of("trains") in lines
+    assert line_of("prepares") not in lines
+
+
+def test_a_loader_that_only_validates_trains_nothing(profiled):
+    evidence = profiled("prepares.py").evidence
+    assert [(each.batches, each.trains) for each in evidence.loaders] == [(20, False), (40, False)]
+    assert len(evidence.steps) == 40
+    assert sum(each.data_wait_ms for each in evidence.steps) == 0
+    assert evidence.validation_s > 0
+
+
+@pytest.mark.parametrize(
+    ("mention", "printed"),
+    [("", 12), ("\n# no optimizer here\n", 30)],  # it may yet train, so it is left to its end
+)
+def test_inference_ends_where_its_source_speaks_of_no_training(
+    mention, printed, profiled, tmp_path
+):
+    path = tmp_path / "inference.py"
+    path.write_text(INFERENCE + mention)
+    ran = profiled(path, ours=("--steps", "12"))
+    assert ran.code == 0
+    assert len(ran.out.splitlines()) == printed
+    assert ran.evidence.step_kind == "module"
+    assert ran.evidence.operations

@@ -1,0 +1,44 @@
+"""Ranks that a script starts itself are recorded as torchrun's are; what else it starts is not."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from pitstop.profile.options import Options
+from pitstop.profile.ranks import Entry
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_each_process_that_joins_a_group_is_a_rank(method, bare, profiled):
+    without, with_us = bare("ranks.py", method), profiled("ranks.py", method)
+    assert without.code == with_us.code == 0, with_us.err.decode()
+    assert with_us.out == without.out
+    found = with_us.evidences
+    assert [(each.rank, each.step_kind, len(each.steps)) for each in found] == [
+        (0, "optimizer", 10),
+        (1, "optimizer", 10),
+    ]
+    assert {Path(each.optimizers[0].made.path).name for each in found} == {"ranks.py"}
+
+
+def test_what_the_target_returns_and_raises_is_its_own():
+    assert Entry(lambda number: number + 1, Options("/nowhere"))(1) == 2
+    with pytest.raises(KeyError):
+        Entry({}.__getitem__, Options("/nowhere"))("x")
+
+
+def test_the_entry_of_a_process_without_torch_does_not_bring_it_along(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import json, sys\n"
+        "from pitstop.profile.options import Options\n"
+        "from pitstop.profile.ranks import Entry\n"
+        "Entry(print, Options('/nowhere'))(json.dumps('torch' in sys.modules))\n"
+    )
+    ran = subprocess.run([sys.executable, str(script)], capture_output=True, check=True)
+    assert json.loads(ran.stdout) is False
