@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 Function = Callable[..., Any]
+Compiled = Callable[[Function], Function]
+
+MOST_GRAPHS = 128  # of one function: deep networks have so many blocks; torch gives up at 8
+CHECKPOINTS = {"checkpoint", "_gradient_checkpointing_func"}  # torch's name, and the libraries'
 
 
 def variants(cores: int) -> Iterator[Options]:  # noqa: ARG001 the same on any machine
@@ -50,51 +54,91 @@ def compile(script: "Script") -> None:  # noqa: A001 what torch calls it
 
 
 def _configure(script: "Script") -> None:
-    """A failure must be one, and random numbers comparable."""
+    """A failure must be one, no block may be left out, and random numbers must be comparable."""
     import torch._dynamo.config as dynamo  # noqa: PLC0415 only where it is wanted
     import torch._inductor.config as inductor  # noqa: PLC0415 likewise
 
-    before = dynamo.suppress_errors, inductor.fallback_random
+    before = dynamo.suppress_errors, dynamo.recompile_limit, inductor.fallback_random
+    wanted = False, max(MOST_GRAPHS, before[1]), script.seeded or before[2]
 
-    def set_to(suppress_errors: bool, fallback_random: bool) -> None:
-        dynamo.suppress_errors, inductor.fallback_random = suppress_errors, fallback_random
+    def set_to(suppress_errors: bool, recompile_limit: int, fallback_random: bool) -> None:
+        dynamo.suppress_errors, dynamo.recompile_limit = suppress_errors, recompile_limit
+        inductor.fallback_random = fallback_random
 
-    script.switch(lambda: set_to(False, script.seeded or before[1]), lambda: set_to(*before))
+    script.switch(lambda: set_to(*wanted), lambda: set_to(*before))
 
 
-def _whole(script: "Script", compiled: Callable[[Function], Function]) -> None:
+def _whole(script: "Script", compiled: Compiled) -> None:
     script.needs("model with weights was called")
-    script.on_model(lambda module: _compile_module(script, compiled, module))
+    _compile_modules(script, compiled, lambda module: [module])
 
 
-def _blocks(script: "Script", compiled: Callable[[Function], Function]) -> None:
+def _blocks(script: "Script", compiled: Compiled) -> None:
     from pitstop.tune.models import repeated_blocks  # noqa: PLC0415 needs torch
 
     script.needs("model has blocks that repeat")
+    _compile_modules(script, compiled, repeated_blocks)
 
-    def set_up(module: Any) -> None:
-        for block in repeated_blocks(module):
-            _compile_module(script, compiled, block)
+
+def _compile_modules(
+    script: "Script", compiled: Compiled, parts: Callable[[Any], list[Any]]
+) -> None:
+    _keep_order(script)
+
+    def compile_module(module: Any) -> None:
+        fast = compiled(module._call_impl)
+        script.wrap(module, lambda _call, _module, *given, **named: fast(*given, **named))
+        script.applied()
+
+    def set_up(model: Any) -> None:
+        if _speaks_of_checkpoints(model):
+            _fix_floats(script)
+        for module in parts(model):
+            compile_module(module)
 
     script.on_model(set_up)
 
 
-def _compile_module(
-    script: "Script", compiled: Callable[[Function], Function], module: Any
-) -> None:
-    fast = compiled(module._call_impl)
-    script.wrap(module, lambda _call, _module, *given, **named: fast(*given, **named))
-    script.applied()
+def _speaks_of_checkpoints(model: Any) -> bool:
+    kinds = {kind for module in model.modules() for kind in type(module).__mro__}
+    methods = (each for kind in kinds for each in vars(kind).values() if hasattr(each, "__code__"))
+    return any(not CHECKPOINTS.isdisjoint(each.__code__.co_names) for each in methods)
 
 
-def _inside_checkpoints(script: "Script", compiled: Callable[[Function], Function]) -> None:
-    checkpoints = script.torch.utils.checkpoint
-    known: WeakKeyDictionary[Any, dict[str, Function]] = WeakKeyDictionary()
+def _fix_floats(script: "Script") -> None:
+    """Compile a block anew for each value of a number such as its rate of drop path.
+
+    torch (2.11 and 2.13 at least) makes a variable of a number that differs between blocks, and
+    breaks where two checkpoints of one block read it: ``lift_tracked_freevar_to_input``.
+    """
+    import torch._dynamo.config as dynamo  # noqa: PLC0415 only where it is wanted
+
+    before = dynamo.specialize_float
+
+    def set_to(fixed: bool) -> None:
+        dynamo.specialize_float = fixed
+
+    script.switch(lambda: set_to(True), lambda: set_to(before))
+
+
+def _keep_order(script: "Script") -> None:
+    """Let torch look for a graph from the oldest on, not from the one it used last.
+
+    Else a checkpoint may be recomputed by another graph than it was computed by, which keeps
+    other tensors. torch's own message about that asks for this.
+    """
+    frames = script.torch._C._dynamo.eval_frame
+    if hasattr(frames, "_set_lru_cache"):
+        script.switch(lambda: frames._set_lru_cache(False), lambda: frames._set_lru_cache(True))
+
+
+def _inside_checkpoints(script: "Script", compiled: Compiled) -> None:
     script.needs("function is checkpointed")
+    _keep_order(script)
+    known: WeakKeyDictionary[Any, dict[str, Function]] = WeakKeyDictionary()
 
     def fast(function: Function) -> Function:
-        owner = getattr(function, "__self__", function)
-        methods = known.setdefault(owner, {})
+        methods = known.setdefault(getattr(function, "__self__", function), {})
         name = getattr(function, "__name__", "")
         if name not in methods:
             methods[name] = compiled(function)
@@ -104,10 +148,10 @@ def _inside_checkpoints(script: "Script", compiled: Callable[[Function], Functio
     def around(original: Function, function: Function, *given: Any, **named: Any) -> Any:
         return original(fast(function), *given, **{**named, "use_reentrant": False})
 
-    script.patch(checkpoints, "checkpoint", around)
+    script.patch(script.torch.utils.checkpoint, "checkpoint", around)
 
 
-SCOPES: dict[str, Callable[["Script", Callable[[Function], Function]], None]] = {
+SCOPES: dict[str, Callable[["Script", Compiled], None]] = {
     "whole": _whole,
     "blocks": _blocks,
     "inside-checkpoints": _inside_checkpoints,

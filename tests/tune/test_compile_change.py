@@ -1,0 +1,97 @@
+"""Blocks are compiled, all of them, where torch alone fails or gives up half-way."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tune.running import run
+
+pytestmark = pytest.mark.slow  # real processes: `make test-slow`
+
+EAGER = {"backend": "aot_eager"}  # Dynamo and autograd as always; no C++ compiler is needed
+MODEL = """
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+from torch.utils.checkpoint import checkpoint
+
+def drop_path(x, rate, training):
+    if rate == 0.0 or not training:
+        return x
+    keep = 1 - rate
+    return x.div(keep) * (keep + torch.rand(x.shape[0], 1)).floor_()
+
+class Block(nn.Module):
+    def __init__(self, rate, width):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, width), nn.Linear(width, 8)
+        self.rate = rate
+    def mix(self, x):
+        return drop_path(self.second(torch.relu(self.first(x))), self.rate, self.training)
+    def forward(self, x):
+        return x + self.run(self.mix, x + self.run(self.mix, x))
+    def run(self, function, x):
+        return function(x)
+
+class Model(nn.Module):
+    def __init__(self, rates, widths):
+        super().__init__()
+        self.blocks = nn.ModuleList(map(Block, rates, widths))
+    def forward(self, x):
+        for block in self.blocks:
+            x = self.call(block, x)
+        return x
+    def call(self, block, x):
+        return block(x)
+
+def train(rates, widths):
+    torch.manual_seed(0)
+    model = Model(rates, widths)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = (model(torch.randn(4, 8, requires_grad=True)) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+    print("graphs", counters["stats"]["unique_graphs"])
+"""
+DROP_PATH = f"{MODEL}\ntrain([0.1, 0.2, 0.3, 0.4], [8] * 4)\n"
+INSIDE = DROP_PATH.replace(
+    "return function(x)", "return checkpoint(function, x, use_reentrant=True)"
+)
+AROUND = DROP_PATH.replace("return block(x)", "return checkpoint(block, x, use_reentrant=True)")
+WIDTHS = f"{MODEL}\ntrain([0.0] * 12, range(8, 32, 2))\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+def graphs(ran):
+    (line,) = (each for each in ran.printed if each.startswith("graphs"))
+    return int(line.split()[1])
+
+
+@pytest.mark.parametrize("scope", ["blocks", "inside-checkpoints"])
+def test_gets_past_checkpoints_with_drop_path_inside_the_blocks(scope, folder):
+    ran = run(folder, INSIDE, ("compile", {"scope": scope, **EAGER}))
+    assert ran.code == 0, ran.complained
+    assert ran.outcome.applied == 4
+    assert graphs(ran) > 1
+    assert ran.numbers == run(folder, INSIDE).numbers
+
+
+def test_a_checkpoint_around_a_block_is_left_to_the_script(folder):
+    ran = run(folder, AROUND, ("compile", {"scope": "blocks", **EAGER}))
+    assert ran.code == 0, ran.complained
+    assert ran.outcome.applied == 4
+    assert ran.numbers == run(folder, AROUND).numbers
+
+
+def test_no_block_is_left_out_where_all_differ(folder):
+    ran = run(folder, WIDTHS, ("compile", {"scope": "blocks", **EAGER}))
+    assert ran.code == 0, ran.complained
+    assert "recompile_limit" not in ran.complained
+    assert graphs(ran) == 12
