@@ -8,7 +8,7 @@ from pitstop.compare.quantities import Sample
 from pitstop.core.evidence import Evidence, Memory, Step
 from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import Candidate
-from pitstop.tune.change import Change
+from pitstop.tune.change import Change, When
 from pitstop.tune.plan import Toggle
 from pitstop.tune.track import Checked, RunError
 
@@ -16,9 +16,17 @@ GIB = 2**30
 COSTS = Costs(start_s=5.0, step_s=0.1, steps=20, toggle=Toggle(steps=4))
 
 
-def candidate(name, toggles=True, options=({},), predicted=None):
+def candidate(name, toggles=True, options=({},), predicted=None, rivals=()):
     """A change that does nothing by itself: the simulation knows what it would do."""
-    change = Change(name, "rounding", ("time", "memory"), "", lambda _: None, toggles=toggles)
+    change = Change(
+        name,
+        "rounding",
+        ("time", "memory"),
+        "",
+        lambda _: None,
+        toggles=toggles,
+        when=When(rivals=rivals),
+    )
     return Candidate(change, tuple(options), predicted)
 
 

@@ -20,11 +20,16 @@ def test_fresh_pairs_cost_a_start_each_and_blocks_one_in_all():
     assert COSTS.candidate_s(FRESH) == pytest.approx(14 * 7.0)
 
 
-@pytest.mark.parametrize(("step_s", "steps", "block"), [(0.001, 63, 20), (0.5, 15, 2), (30, 9, 2)])
+@pytest.mark.parametrize(("step_s", "steps", "block"), [(0.001, 63, 20), (0.3, 23, 2), (30, 9, 1)])
 def test_runs_are_as_long_as_steps_allow(step_s, steps, block):
     costs = choose(5.0, step_s)
     assert (costs.steps, costs.toggle.steps) == (steps, block)
     assert choose(5.0, step_s, steps=11).steps == 11
+
+
+@pytest.mark.parametrize(("step_s", "warmup"), [(0.001, 6), (0.5, 4), (30, 3)])
+def test_long_steps_warm_up_in_few(step_s, warmup):
+    assert choose(5.0, step_s).toggle.warmup == warmup
 
 
 def test_the_estimate_counts_every_run():
@@ -39,6 +44,7 @@ def test_a_budget_takes_the_first_candidates_it_has_room_for():
     room = COSTS.null_s + COSTS.proof_s + COSTS.candidate_s(TOGGLED) + 0.5
     assert within(COSTS, [TOGGLED, FRESH], room) == [TOGGLED]
     assert within(COSTS, [TOGGLED, FRESH], room - 1) == []
+    assert within(COSTS, [FRESH, TOGGLED], room) == [TOGGLED]
 
 
 def test_how_many_pairs_are_left():

@@ -4,14 +4,32 @@ import pytest
 
 import pitstop.tune.changes
 from pitstop.core.errors import PitstopError
-from pitstop.core.evidence import Evidence, Memory, Settings, Step
+from pitstop.core.evidence import (
+    NOWHERE,
+    Evidence,
+    Memory,
+    ModuleCall,
+    Operation,
+    Optimizer,
+    Settings,
+    Step,
+)
 from pitstop.core.finding import Finding
 from pitstop.tune.candidates import ORDER, Choice, Facts, choose, facts_of, rival
 from pitstop.tune.change import load_changes
 
 CHANGES = load_changes(pitstop.tune.changes)
-GPU = Facts("cuda", trains=True, wait=0.3, cores=8)
-CPU = Facts("cpu", trains=True, wait=0.0, cores=2)
+
+
+def trained(wait=0.3, kind="optimizer", **seen):
+    """What a first run recorded."""
+    return Evidence(step_kind=kind, steps=(Step(100.0, data_wait_ms=100 * wait),) * 4, **seen)
+
+
+MATRIX_PRODUCT = Operation("mm", NOWHERE, "float32[8,8]@cuda", 1, 1.0)
+HALF = Operation("convolution", NOWHERE, "bfloat16[1,8,8,8]@cuda", 1, 1.0)
+GPU = Facts(trained(), "cuda", cores=8)
+CPU = Facts(trained(wait=0.0), "cpu", cores=2)
 
 
 def names(facts=GPU, findings=(), **choice):
@@ -27,13 +45,22 @@ def test_what_a_finding_promises_comes_first_by_its_promise():
     findings = [
         Finding(changes=("compile",), saving=0.1, code="PIT206"),
         Finding(changes=("loader",), saving=0.4, code="PIT101"),
-        Finding(changes=("channels-last",), code="PIT407"),
+        Finding(changes=("inference-mode",), code="PIT407"),
         Finding(changes=("no-such-change",), saving=0.9, code="PIT999"),
     ]
     found = choose(CHANGES, findings, GPU, Choice())
-    assert [each.change.name for each in found.chosen[:3]] == ["loader", "compile", "channels-last"]
-    assert [each.predicted for each in found.chosen[:3]] == [0.4, 0.1, None]
+    assert [each.change.name for each in found.chosen[:2]] == ["loader", "inference-mode"]
+    assert [each.predicted for each in found.chosen[:2]] == [0.4, None]
     assert found.chosen[0].code == "PIT101"
+    last = found.chosen[-1]
+    assert (last.change.name, last.predicted) == ("compile", 0.1)
+
+
+def test_precision_is_settled_before_the_layout_that_depends_on_it():
+    tried = names(findings=[Finding(changes=("channels-last",), saving=0.5, code="PIT406")])
+    place = tried.index("channels-last")
+    assert {"tf32", "bf16", "fp16", "fused-group-norm"} <= set(tried[:place])
+    assert len(tried) == len(set(tried))
 
 
 def test_a_suspicion_of_the_source_promises_nothing():
@@ -77,22 +104,47 @@ def test_for_memory_other_changes_are_tried():
 
 
 def test_inference_gets_inference_mode_and_no_optimizer():
-    tried = names(Facts("cuda", trains=False))
+    tried = names(Facts(trained(kind="loader"), "cuda"))
     assert "inference-mode" in tried
     assert "fused-optimizer" not in tried
     assert "inference-mode" not in names()
 
 
-def test_rivals():
-    assert rival("fp16", ["tf32", "bf16"]) == "bf16"
-    assert rival("bf16", ["bf16", "tf32"]) == ""
+def test_rivals_know_each_other():
+    known = {each.name: each for each in CHANGES}
+    assert rival(known["fp16"], [known["tf32"], known["bf16"]]) == "bf16"
+    assert rival(known["bf16"], [known["tf32"]]) == ""
+    for change in CHANGES:
+        for name in change.when.rivals:
+            assert change.name in known[name].when.rivals
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("channels-last", {"operations": (MATRIX_PRODUCT,)}),
+        ("tf32", {"operations": (HALF,)}),
+        ("bf16", {"operations": (HALF,)}),
+        ("bf16", {"settings": Settings("cuda", autocast="bfloat16")}),
+        ("tf32", {"settings": Settings("cuda", tf32_matmul=True, tf32_cudnn=True)}),
+        ("checkpointing-off", {"calls": (ModuleCall("net", "Net", NOWHERE, -1, ""),)}),
+        ("fused-optimizer", {"optimizers": (Optimizer("Adam", fused=True),)}),
+        ("loader", {"wait": 0.01}),
+    ],
+)
+def test_what_the_first_run_shows_to_be_of_no_use_is_left_out_and_said(name, seen):
+    facts = Facts(trained(**seen), "cuda", cores=2)
+    found = choose(CHANGES, (), facts, Choice())
+    assert name not in [each.change.name for each in found.chosen]
+    assert any(name in line for line in found.left_out)
+    assert name in names()  # where nothing is known against it
+    assert name in names(facts, [Finding(changes=(name,), code="PIT000")])
+    assert names(facts, only=(name,)) == [name]
 
 
 def test_facts_come_from_the_first_run():
-    steps = (Step(100.0, data_wait_ms=25.0),) * 4
-    found = facts_of(Evidence(step_kind="optimizer", steps=steps), cores=2)
-    assert found == Facts("cpu", trains=True, wait=0.25, cores=2)
-    on_gpu = Evidence(step_kind="loader", steps=steps, memory=(Memory(0.0, gpu_peak_bytes=1),))
-    assert facts_of(on_gpu, 2).device == "cuda"
-    named = Evidence(steps=steps, settings=Settings(device="cuda:0"))
-    assert facts_of(named, 2).device == "cuda"
+    found = facts_of(trained(), cores=2)
+    assert (found.device, found.work, found.cores) == ("cpu", "training", 2)
+    on_gpu = facts_of(trained(kind="loader", memory=(Memory(0.0, gpu_peak_bytes=1),)), 2)
+    assert (on_gpu.device, on_gpu.work) == ("cuda", "inference")
+    assert facts_of(trained(settings=Settings(device="cuda:0")), 2).device == "cuda"

@@ -33,6 +33,7 @@ NAMES = [
     "non-blocking",
     "tf32",
     "threads",
+    "tiled-vae",
 ]
 EAGER = {"backend": "aot_eager"}  # Dynamo and autograd as always; no C++ compiler is needed
 CHECKPOINTS = TRAIN.replace("block(x)", "checkpoint(block, x, use_reentrant=True)")

@@ -44,6 +44,15 @@ def test_rounding_may_drift_three_times_as_far_as_moved_weights():
     assert not guard("rounding", drifting(0.032), untouched).ok
 
 
+def test_a_precision_that_makes_another_loss_of_it_allows_a_third_at_most():
+    """The perturbed run is a thousand times off: three times that would allow anything."""
+    untouched = Untouched(NULL, perturbed=(scaled(NULL, *([1000.0] * 6)),))
+    found = guard("rounding", scaled(NULL, *([2.0] * 6)), untouched, "bfloat16")
+    assert not found.ok
+    assert found.tolerance == pytest.approx(0.3)
+    assert guard("rounding", scaled(NULL, *([1.2] * 6)), untouched, "bfloat16").ok
+
+
 def test_drift_that_comes_before_rounding_could_be_amplified_is_seen():
     late = scaled(NULL, *([1.0001] * 5), 1.5)
     early = scaled(NULL, 1.01, 1, 1, 1, 1, 1)
@@ -125,6 +134,23 @@ def test_outputs_of_another_shape_are_wrong_however_close():
     found = guard("rounding", Readings(outputs=(half,)), Untouched(image(1.0)))
     assert found.reason == "output 1 has the shape [1, 3, 8, 8], not [1, 3, 16, 16]"
     assert not guard("rounding", Readings(), Untouched(image(1.0))).ok
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("precision", ["float32", "tfloat32", "bfloat16"])
+def test_every_weight_moves_whatever_its_type(dtype, precision):
+    """One in half precision does not move by a unit of float32, and the null would be none."""
+    torch = pytest.importorskip("torch")
+    from pitstop.tune.numbers import perturb
+
+    layer = torch.nn.Linear(64, 64, dtype=getattr(torch, dtype))
+    before = layer.weight.detach().clone()
+    perturb(layer, precision)
+    moved = ((layer.weight.detach() - before) / before).abs().float()
+    assert float((moved > 0).float().mean()) > 0.99  # some are too small to have a neighbour
+    assert (
+        float(moved.median()) <= 2.0**-6
+    )  # a unit of the coarsest is 2 to the -7 at most, rounded
 
 
 def train(mode="plain", seed=0):

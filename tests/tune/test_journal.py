@@ -2,9 +2,10 @@
 
 import pytest
 
+from pitstop.tune.found import Asked
 from pitstop.tune.journal import Journal
 from pitstop.tune.plan import Wanted
-from pitstop.tune.search import Asked, Search
+from pitstop.tune.search import Search
 from pitstop.tune.track import Checked, RunError
 from tune.simulation import COSTS, Simulated, candidate, failing
 
@@ -30,6 +31,27 @@ def test_a_resumed_search_runs_only_what_is_missing_and_finds_the_same(tmp_path)
     third = Simulated(faster, noise=0.0)
     assert search(third, tmp_path / "two") == expected
     assert third.log == []
+
+
+def test_a_resumed_search_has_room_for_what_it_knows(tmp_path):
+    """Ended in the proof, it is given less than even its null would take, and finds the same."""
+    expected = search(Simulated(faster, noise=0.0), tmp_path / "whole")
+    first = Simulated(faster, noise=0.0, interrupt_at=33)
+    assert search(first, tmp_path / "two").proof == ()
+    assert first.log[-1][0] == "sample"
+    second = Simulated(faster, noise=0.0, budget_s=COSTS.proof_s)
+    found = search(second, tmp_path / "two")
+    assert (found.trials, found.kept) == (expected.trials, expected.kept)
+    assert found.proof[0].verdict == "better"
+    assert second.clock_s <= COSTS.proof_s
+
+
+def test_a_resumed_search_with_more_time_tries_what_had_no_room(tmp_path):
+    first = Simulated(faster, noise=0.0, budget_s=180.0)
+    assert "budget is spent: loader" in search(first, tmp_path).notes[0]
+    second = Simulated(faster, noise=0.0)
+    assert "loader" in {each.change for each in search(second, tmp_path).trials}
+    assert ("check", ("tf32",)) not in second.log
 
 
 def test_what_failed_before_fails_again_without_a_run(tmp_path):

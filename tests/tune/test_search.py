@@ -1,9 +1,12 @@
 """The search on a simulated script, whose truth is known."""
 
+from dataclasses import replace
+
 import pytest
 
 from pitstop.core.trial import Trial
-from pitstop.tune.search import Asked, Listener, Search, leading
+from pitstop.tune.found import Asked, Listener, leading
+from pitstop.tune.search import Search
 from pitstop.tune.track import Checked
 from tune.simulation import COSTS, GIB, Simulated, candidate, failing
 
@@ -114,7 +117,23 @@ def test_a_passenger_is_dropped():
     assert "passenger" in found.trials[0].note
     assert [each.name for each in found.kept] == ["compile"]
     assert [each.verdict for each in heard] == ["kept", "kept", "not-faster"]
+    assert track.runs("check", "compile") == 1  # the numbers without it
     assert track.log[-1] in {("sample", ()), ("sample", ("compile",))}
+
+
+def test_a_passenger_stays_where_the_numbers_do_not_hold_without_it():
+    def step(on):
+        return 60.0 if "compile" in on else 90.0 if "fused-optimizer" in on else 100.0
+
+    track = Simulated(step)
+    honest = track.check
+    track.check = lambda changes: (
+        Checked("drifted", "alone")
+        if [each.name for each in changes] == ["compile"]
+        else honest(changes)
+    )
+    found = search(track, [candidate("fused-optimizer"), candidate("compile")])
+    assert [each.name for each in found.kept] == ["fused-optimizer", "compile"]
 
 
 def test_what_still_helps_beside_the_others_stays():
@@ -139,6 +158,28 @@ def test_identical_runs_are_seldom_kept_however_noisy():
         track._random.seed(seed)
         kept += bool(search(track, [candidate("tf32")]).kept)
     assert kept <= 3
+
+
+def test_on_a_machine_where_the_untouched_runs_part_no_single_run_is_believed():
+    """The change doubles the speed, and its first run was hit by a neighbour."""
+    track = Simulated(lambda on: 50.0 if on else 100.0)
+    honest = track.check
+
+    def check(changes):
+        found = honest(changes)
+        return replace(found, step_ms=160.0) if changes else replace(found, apart=0.5)
+
+    track.check = check
+    assert verdicts(search(track, [candidate("tf32")])) == {"tf32": "kept"}
+
+
+def test_what_was_compiled_says_when_that_has_paid_off():
+    track = Simulated(lambda on: 50.0 if on else 100.0, noise=0.0)
+    honest = track.check
+    track.check = lambda changes: replace(honest(changes), compile_s=30.0, recompiled=2)
+    (trial,) = search(track, [candidate("compile")]).trials
+    assert trial.verdict == "kept"
+    assert trial.note == "compiles for 30 s, 2 recompilations, which pays off after 600 steps"
 
 
 def test_what_is_much_slower_in_its_first_run_is_spared_the_pairs():
@@ -172,16 +213,17 @@ def test_for_memory_a_change_is_kept_by_its_peak():
 
 def test_one_of_two_rivals_is_enough():
     track = Simulated(lambda on: 70.0 if on else 100.0)
-    found = search(track, [candidate("bf16"), candidate("fp16")])
+    found = search(track, [candidate("bf16"), candidate("fp16", rivals=("bf16",))])
     assert verdicts(found) == {"bf16": "kept", "fp16": "not-applicable"}
     assert found.trials[1].note == "bf16 is kept"
 
 
 def test_a_budget_that_ends_says_what_was_not_tried_and_still_proves():
     track = Simulated(lambda on: 80.0 if "tf32" in on else 100.0, budget_s=150.0)
-    found = search(track, [candidate("tf32"), LOADER, candidate("bf16")])
-    assert verdicts(found) == {"tf32": "kept"}
-    assert found.notes == ("not tried, since the budget is spent: loader, bf16",)
+    dear = candidate("compile", options=({"scope": "whole"}, {"scope": "blocks"}))
+    found = search(track, [candidate("tf32"), LOADER, dear, candidate("bf16")])
+    assert verdicts(found) == {"tf32": "kept", "bf16": "not-faster"}  # the cheap one had room
+    assert found.notes == ("not tried, since the budget is spent: loader, compile",)
     assert leading(found, "time").pairs == 6
     assert track.clock_s <= 150
 

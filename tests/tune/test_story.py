@@ -5,8 +5,8 @@ from pitstop.core.ledger import Ledger, Row
 from pitstop.core.report import Report
 from pitstop.core.trial import Trial
 from pitstop.report.wording import gain, trial_note
+from pitstop.tune.found import Found
 from pitstop.tune.plan import Wanted
-from pitstop.tune.search import Found
 from pitstop.tune.story import About, proved, said, tell
 
 PROFILE = Report("profile", "v", ledger=Ledger(100.0, "cpu", (Row("floor", 60), Row("data", 40))))
@@ -27,6 +27,11 @@ def test_a_proved_gain_is_the_verdict_with_its_interval():
     assert report.next == "pitstop run --with tuned.toml train.py"
     assert report.trials == KEPT.trials
     assert proved(KEPT, "time")
+
+
+def test_nothing_kept_since_the_numbers_suffered():
+    report = tell(PROFILE, Found(trials=(Trial("bf16", "drifted"),)), About("train.py"))
+    assert "makes it faster and keeps its numbers" in report.verdict
 
 
 def test_nothing_kept_is_said_plainly():

@@ -45,6 +45,7 @@ if os.path.exists("model.pt"):
     model.load_state_dict(state["model"])
 print("starts at", first)
 writer = SummaryWriter("logs")
+os.makedirs("kept", exist_ok=True)  # is there, as for all who train again
 for step, batch in enumerate(DataLoader(Noted(), batch_size=2, num_workers=1), first):
     loss = model(batch).square().mean()
     loss.backward()
@@ -85,6 +86,7 @@ def test_a_script_that_saves_and_resumes_starts_from_the_users_state_each_time(h
     torch = pytest.importorskip("torch")
     model = torch.nn.Conv2d(3, 3, 1)
     torch.save({"step": 7, "model": model.state_dict()}, here / "model.pt")
+    (here / "kept").mkdir()
     saved = (here / "model.pt").read_bytes()
     runs = [
         trial(here, TRAINS, Plan("", seed=1, outputs=True), lists_writes=True),
@@ -96,7 +98,7 @@ def test_a_script_that_saves_and_resumes_starts_from_the_users_state_each_time(h
     assert all(name in wrote for name in ("by-a-child", "seen-11", "before-torch.txt", "logs"))
     assert (here / "model.pt").read_bytes() == saved
     left = {path.name for path in here.iterdir()}
-    assert left == {".pitstop", "by-a-program", "model.pt", "script.py"}
+    assert left == {".pitstop", "by-a-program", "kept", "model.pt", "script.py"}
     assert runs[0].written.escaped == (str(here / "by-a-program"),)
     assert "touch" in runs[0].written.programs
     assert str(here / "seen-3") in runs[0].written.redirected

@@ -6,7 +6,8 @@ from pitstop.compare.quantities import Sample
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence, Step
 from pitstop.tune.track import RunError
-from pitstop.tune.vary import Vary, parse, sweep, table, verdict, with_value
+from pitstop.tune.vary import Vary, affordable, others, parse, sweep, table, verdict, with_value
+from tune.simulation import COSTS
 
 
 def test_how_it_is_written():
@@ -28,6 +29,21 @@ def test_how_it_is_written():
 )
 def test_the_option_is_set_where_it_stands_or_at_the_end(words, expected):
     assert with_value(words, "--bs", "8") == expected
+
+
+def test_the_command_is_not_held_against_itself():
+    vary = Vary("--bs", ("4", "8"))
+    assert others(vary, ["t.py", "--bs", "4"]).values == ("8",)
+    assert others(vary, ["t.py"]) == vary
+    with pytest.raises(PitstopError, match="--bs 4 is the command as it is"):
+        others(Vary("--bs", ("4",)), ["t.py", "--bs=4"])
+
+
+def test_a_budget_that_cannot_tell_is_said_before_anything_runs():
+    vary = Vary("--bs", ("8", "16"))
+    assert affordable(vary, COSTS, 2 * COSTS.pairs_s(6)) == 6
+    with pytest.raises(PitstopError, match=r"room for 3 pairs of runs of each.*--budget 4"):
+        affordable(vary, COSTS, 2 * COSTS.pairs_s(3))
 
 
 def run(value):

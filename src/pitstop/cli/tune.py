@@ -15,7 +15,7 @@ from pitstop.tune import session, vary
 from pitstop.tune.change import Goal
 from pitstop.tune.pit_stop import PATCH, TUNED, pit_stop, quantities
 from pitstop.tune.screen import screen
-from pitstop.tune.session import Session
+from pitstop.tune.session import BUDGET_MINUTES, Session
 
 PAGE = "report.html"
 
@@ -41,9 +41,7 @@ Exit code: 0 done, also where nothing helps; 2 could not run; 130 ended by Ctrl-
 @click.option(
     "--budget",
     type=click.FloatRange(min=0, min_open=True),
-    default=30.0,
-    show_default=True,
-    help="Minutes at most.",
+    help="Minutes at most; 30, or with --resume as many as before.",
 )
 @click.option("--only", default="", metavar="CHANGES", help="Try these only: tf32,loader.")
 @click.option("--skip", default="", metavar="CHANGES", help="Do not try these.")
@@ -64,7 +62,7 @@ Exit code: 0 done, also where nothing helps; 2 could not run; 130 ended by Ctrl-
 def command(
     goal: Goal,
     steps: int | None,
-    budget: float,
+    budget: float | None,
     only: str,
     skip: str,
     metrics: tuple[str, ...],
@@ -85,14 +83,14 @@ def command(
         raise PitstopError(f"{there[0]} is there already: move it away, or give --force")
     if resume:
         folder, asked = session.find(Path.cwd(), resume)
-        asked = replace(asked, budget_minutes=budget)
+        asked = replace(asked, budget_minutes=budget or asked.budget_minutes)
     else:
         asked = Session(
             tuple(launch.command_line(script, module, None)),
             (*(["-m"] if module else []), *script),
             goal,
             steps,
-            budget,
+            budget or BUDGET_MINUTES,
             _names(only),
             _names(skip),
             metrics,

@@ -11,7 +11,9 @@ from pitstop.tune.plan import Toggle
 RUN_SECONDS = 6.0  # of steps in a timed run: as long as most scripts take to start
 STEPS = (6, 60)  # timed in a run at least and at most: loaders deliver in bursts of some steps
 BLOCK_SECONDS = 0.4  # of timed steps in a block: scheduling hiccups of some ms are 1 % of it
-BLOCK_STEPS = (2, 20)
+BLOCK_STEPS = (1, 20)
+TOGGLE_SECONDS = 2.0  # of steps before the first block: caches fill, algorithms are chosen
+TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again
 NULL_RUNS = 2  # the untouched script once more, and once with its weights moved by a hair
 MARGIN = 1.25  # machines slow down as they warm up, and neighbours come
 WARMUP = 3  # steps of a run that are not timed
@@ -84,7 +86,8 @@ def choose(start_s: float, step_s: float, steps: int | None = None) -> Costs:
     """Runs of a sensible length for a script with such steps, unless the user names one."""
     timed = _within(RUN_SECONDS / step_s, *STEPS)
     block = _within(BLOCK_SECONDS / step_s, *BLOCK_STEPS)
-    return Costs(start_s, step_s, steps or WARMUP + timed, Toggle(steps=block))
+    before = _within(TOGGLE_SECONDS / step_s, *TOGGLE_STEPS)
+    return Costs(start_s, step_s, steps or WARMUP + timed, Toggle(block, before))
 
 
 def estimate(costs: Costs, candidates: Sequence[Candidate]) -> Estimate:
@@ -102,10 +105,9 @@ def within(costs: Costs, candidates: Sequence[Candidate], budget_s: float) -> li
     left = budget_s - costs.null_s - costs.proof_s
     chosen = []
     for each in candidates:
-        left -= costs.candidate_s(each)
-        if left < 0:
-            break
-        chosen.append(each)
+        if costs.candidate_s(each) <= left:
+            left -= costs.candidate_s(each)
+            chosen.append(each)
     return chosen
 
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Finding
-from pitstop.tune.change import Change, Goal
+from pitstop.tune.change import Change, Goal, Work
 from pitstop.tune.plan import Options, Wanted
 
-# What no finding asks for comes in this order: exact and cheap ones first; compile last, since it
-# takes longest and has the most to say about what is already there.
+# What no finding asks for comes in this order: exact and cheap ones first.
 ORDER = (
     "no-empty-cache",
     "tf32",
@@ -21,32 +20,18 @@ ORDER = (
     "inference-mode",
     "checkpointing-off",
     "checkpointing-on",
+    "tiled-vae",
     "bf16",
     "fp16",
-    "channels-last",
     "fused-group-norm",
+    "channels-last",
     "threads",
     "allocator",
     "batch-size",
     "compile",
 )
-GPU_ONLY = frozenset(
-    {
-        "allocator",
-        "cudnn-benchmark",
-        "fp16",
-        "fused-group-norm",
-        "no-empty-cache",
-        "non-blocking",
-        "tf32",
-    }
-)
-CPU_ONLY = frozenset({"threads"})
-TRAINING_ONLY = frozenset({"checkpointing-off", "checkpointing-on", "fused-optimizer"})
-INFERENCE_ONLY = frozenset({"inference-mode"})
-RIVALS = (frozenset({"bf16", "fp16"}), frozenset({"checkpointing-off", "checkpointing-on"}))
+LAST = "compile"  # once it is kept, each run of a later candidate would compile anew
 UNSAID = "as the user wants it, or of no use here"  # a reason that nobody needs to hear
-WAITS = 0.02  # of the step: what a loader could save at most; below this it is not worth a trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +52,14 @@ class Candidate:
 class Facts:
     """What decides whether a change can apply."""
 
+    evidence: Evidence  # of the first run
     device: str = "cpu"
-    trains: bool = True
-    wait: float = 0.0  # share of the step spent waiting for data
     cores: int = 1
+
+    @property
+    def work(self) -> Work:
+        """What the steps of the script are for."""
+        return "training" if self.evidence.step_kind == "optimizer" else "inference"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +84,7 @@ def facts_of(evidence: Evidence, cores: int) -> Facts:
     """What the first run showed."""
     on_gpu = any(each.gpu_peak_bytes for each in evidence.memory)
     device = evidence.settings.device if evidence.settings else "cuda" if on_gpu else "cpu"
-    wait = evidence.mean_ms("data_wait_ms") / evidence.mean_ms("total_ms")
-    return Facts(device.partition(":")[0], evidence.step_kind == "optimizer", wait, cores)
+    return Facts(evidence, device.partition(":")[0], cores)
 
 
 def choose(
@@ -119,13 +107,12 @@ def choose(
             chosen.append(Candidate(change, options, predicted, code))
     reasons.pop(UNSAID, None)
     left_out = [f"{why}: {', '.join(sorted(names))}" for why, names in reasons.items()]
-    return Candidates(tuple(sorted(chosen, key=_order)), tuple(left_out))
+    return Candidates(tuple(_in_order(chosen)), tuple(left_out))
 
 
-def rival(name: str, kept: Iterable[str]) -> str:
+def rival(change: Change, kept: Iterable[Change]) -> str:
     """A kept change beside which this one makes no sense; empty where there is none."""
-    rivals = set().union(*(group for group in RIVALS if name in group)) - {name}
-    return next((each for each in kept if each in rivals), "")
+    return next((each.name for each in kept if each.name in change.when.rivals), "")
 
 
 def _against(change: Change, asked_for: bool, facts: Facts, choice: Choice) -> str:
@@ -139,20 +126,19 @@ def _against(change: Change, asked_for: bool, facts: Facts, choice: Choice) -> s
         return ""
     if choice.goal not in change.helps:
         return UNSAID
-    return next(_obstacles(name, asked_for, facts, choice.goal), "")
+    return next(_obstacles(change, asked_for, facts, choice.goal), "")
 
 
-def _obstacles(name: str, asked_for: bool, facts: Facts, goal: Goal) -> Iterator[str]:
-    if name in GPU_ONLY and facts.device == "cpu":
-        yield "not tried on a CPU"
-    if name in CPU_ONLY and facts.device != "cpu":
+def _obstacles(change: Change, asked_for: bool, facts: Facts, goal: Goal) -> Iterator[str]:
+    when = change.when
+    if when.device not in {"", facts.device}:
+        yield "not tried on a CPU" if facts.device == "cpu" else UNSAID
+    if asked_for:
+        return
+    if when.work not in {"", facts.work}:
         yield UNSAID
-    if name in TRAINING_ONLY and not facts.trains:
-        yield UNSAID
-    if name in INFERENCE_ONLY and facts.trains and not asked_for:
-        yield UNSAID
-    if name == "loader" and goal == "time" and facts.wait < WAITS and not asked_for:
-        yield "not tried, since data is hardly waited for"
+    if goal == "time" and (reason := when.useless(facts.evidence)):
+        yield f"not tried, since {reason}"
 
 
 def _asked_for(name: str, findings: Sequence[Finding]) -> tuple[float | None, str]:
@@ -164,7 +150,19 @@ def _asked_for(name: str, findings: Sequence[Finding]) -> tuple[float | None, st
     return best.saving, best.code
 
 
-def _order(candidate: Candidate) -> tuple[float, bool, int]:
+def _in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """By promise, but each behind those that decide whether it helps."""
+    found = sorted(candidates, key=_order)
+    for each in list(found):
+        before = [
+            place for place, one in enumerate(found) if one.change.name in each.change.when.after
+        ]
+        place = found.index(each)
+        found.insert(max([place, *before]), found.pop(place))
+    return found
+
+
+def _order(candidate: Candidate) -> tuple[bool, float, bool, int]:
     name = candidate.change.name
     place = ORDER.index(name) if name in ORDER else len(ORDER)
-    return -(candidate.predicted or 0.0), not candidate.code, place
+    return name == LAST, -(candidate.predicted or 0.0), not candidate.code, place

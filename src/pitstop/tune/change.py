@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from pitstop.core.errors import PitstopError
+from pitstop.core.evidence import Evidence
 from pitstop.tune.plan import Options
 
 if TYPE_CHECKING:
@@ -22,10 +23,25 @@ if TYPE_CHECKING:
 
 Effect = Literal["exact", "rounding", "other-randomness", "changes-training"]
 Goal = Literal["time", "memory"]
+Work = Literal["", "training", "inference"]
 
 NO_OPTIONS: Options = {}
 CHANGES = "pitstop.tune.changes"  # the package that holds ours, one per file
 GROUP = "pitstop.changes"  # entry points of other packages
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """Where a change has a chance; all else is not tried unless the user names it."""
+
+    device: Literal["", "cpu", "cuda"] = ""  # the only one on which it can help; empty: any
+    work: Work = ""  # likewise
+    useless: Callable[[Evidence], str] = lambda _: ""  # why, by what the first run did
+    rivals: tuple[str, ...] = ()  # kept changes beside which it makes no sense
+    after: tuple[str, ...] = ()  # changes that decide whether it helps, and are tried first
+
+
+ALWAYS = When()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +57,7 @@ class Change:
     toggles: bool = False  # it can be switched on and off between two steps, to be timed
     variants: Callable[[int], Iterator[Options]] | None = None  # options to try, for so many cores
     environment: Callable[[Options], Mapping[str, str]] | None = None  # set before Python starts
+    when: When = ALWAYS
 
     @property
     def summary(self) -> str:
@@ -59,13 +76,14 @@ def change(
     toggles: bool = False,
     variants: Callable[[int], Iterator[Options]] | None = None,
     environment: Callable[[Options], Mapping[str, str]] | None = None,
+    when: When = ALWAYS,
 ) -> Callable[[Callable[["Script"], None]], Change]:
     """Turn a function of the running script into a change named after it."""
 
     def wrap(apply: Callable[["Script"], None]) -> Change:
-        name = apply.__name__.replace("_", "-")
         doc = inspect.cleandoc(apply.__doc__ or "")
-        return Change(name, effect, helps, doc, apply, precision, toggles, variants, environment)
+        given = precision, toggles, variants, environment, when
+        return Change(apply.__name__.replace("_", "-"), effect, helps, doc, apply, *given)
 
     return wrap
 

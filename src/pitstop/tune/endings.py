@@ -43,12 +43,16 @@ def ending(recording: Recording, wall_s: float, timeout_s: float) -> Ending:
 
 
 def last_error(lines: Sequence[str]) -> str:
-    """The line that names the exception of the last traceback; else the last line there is."""
+    """The line that names the exception of the last traceback; else the last line there is.
+
+    One that ends in a colon, as torch's compiler has it, is followed by what it is about.
+    """
     for place in reversed(range(len(lines))):
         before = lines[place - 1] if place else ""
         if lines[place].endswith(TRACEBACK) and not before.startswith(IGNORED):
             after = (line for line in lines[place + 1 :] if line.strip() and not line[0].isspace())
-            return next(after, "")
+            error = next(after, "")
+            return f"{error} {next(after, '')}".strip() if error.endswith(":") else error
     return next((line for line in reversed(lines) if line.strip()), "")
 
 

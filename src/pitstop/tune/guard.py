@@ -7,7 +7,9 @@ norms, or, where there are no losses, of what the model returned for the same in
 in another untouched run each weight is moved by one unit in the last place of the precision that
 the change computes in, and three times the drift of that run is allowed. What counts for a step is
 the drift up to that step: the first steps, before anything is amplified, are held to little. A
-single step may agree by luck, so the first five count as one.
+single step may agree by luck, so the first five count as one. Where a unit of that precision makes
+another loss of it, as with a large constant that half precision cannot hold, no more than a third
+is allowed all the same.
 
 **Other randomness.** Where all batches are equal the losses must agree as well. Else the dataset
 draws random numbers, and only the mean loss over three seeds can be compared.
@@ -24,6 +26,7 @@ from pitstop.tune.readings import Readings
 
 TIMES = 3.0  # of the perturbed run's drift: one run's drift is itself good to a factor of two
 FIRST = 5  # steps that share one tolerance: of five, hardly all agree by luck
+LARGEST = 0.3  # a number that is a third off is another one, whatever became of the perturbed run
 SEEDS = 3  # the fewest that have a spread
 SPREADS = 2.0  # of three normal seeds: a mean of three others lies farther off 4 times of 100
 FLOORS = {
@@ -126,10 +129,12 @@ def _series(
 ) -> Iterator[tuple[str, list[float], list[list[float]]]]:
     """Each kind of number: how far it drifts in the run, and in the runs that set the measure."""
     null = untouched.null
-    measures = untouched.again if exact else (*untouched.again, *untouched.perturbed)
     for name, drifts_of in KINDS.items():
         if ours := drifts_of(run, null):
-            yield name, ours, [drifts_of(each, null) for each in measures]
+            again = [drifts_of(each, null) for each in untouched.again]
+            moved = [drifts_of(each, null) for each in (() if exact else untouched.perturbed)]
+            bounded = [[min(each, LARGEST / TIMES) for each in drifts] for drifts in moved]
+            yield name, ours, [*again, *bounded]
 
 
 def _judge(name: str, ours: list[float], others: list[list[float]], floor: float) -> Guarded:

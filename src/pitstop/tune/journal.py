@@ -32,6 +32,7 @@ class Entry:
     after_ms: tuple[float, ...] = ()
     failed: Verdict | None = None
     note: str = ""
+    took_s: float = 0.0
 
 
 class Journal:
@@ -46,6 +47,7 @@ class Journal:
             entry = store.load(path, Entry)
             self._known[entry.question].append(entry)
         self._written = len(files)
+        self.known_s = sum(each.took_s for known in self._known.values() for each in known)
 
     def check(self, changes: Changes) -> Checked:
         """The numbers of a run with these changes."""
@@ -76,19 +78,27 @@ class Journal:
         return Pairs(entry.before_ms, entry.after_ms)
 
     def left_s(self) -> float:
-        """What is left of the budget; answers from the disk cost nothing."""
-        return self._track.left_s()
+        """What is left of the budget, with what the answers on the disk that are to come took.
+
+        So a search that is resumed has room for all that it knows already, and decides as before;
+        from its first new question on, only what is really left counts.
+        """
+        return self._track.left_s() + self.known_s
 
     def _answer(self, question: str, ask: Callable[[], Entry]) -> Entry:
         if self._known[question]:
             entry = self._known[question].popleft()
+            self.known_s = max(0.0, self.known_s - entry.took_s)
         else:
+            self.known_s = 0.0
+            before_s = self._track.left_s()
             try:
                 entry = ask()
             except RunError as error:
                 entry = Entry("", failed=error.verdict, note=error.note)
             self._written += 1
-            entry = replace(entry, question=question)
+            took_s = before_s - self._track.left_s()
+            entry = replace(entry, question=question, took_s=took_s)
             store.save(self._folder / f"run-{self._written:04}.json", entry)
         if entry.failed:
             raise RunError(entry.failed, entry.note)

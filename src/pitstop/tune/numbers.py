@@ -32,12 +32,17 @@ def set_seeds(seed: int) -> None:
 
 
 def perturb(module: nn.Module, precision: str) -> None:
-    """Move each weight up or down by one unit in the last place of ``precision``."""
-    share = RELATIVE.get(precision) or torch.finfo(getattr(torch, precision)).eps
+    """Move each weight up or down by one unit in the last place of ``precision``, or of its own.
+
+    A weight in half precision cannot move by less than one of its own units, and its script rounds
+    everything else to such units too.
+    """
+    finest = RELATIVE.get(precision) or torch.finfo(getattr(torch, precision)).eps
     signs = torch.Generator().manual_seed(0)
     for parameter in module.parameters():
         if parameter.is_floating_point():
             sign = torch.randint(0, 2, parameter.shape, generator=signs) * 2 - 1
+            share = max(finest, torch.finfo(parameter.dtype).eps)
             parameter.data.mul_(1 + share * sign.to(parameter))
 
 

@@ -63,9 +63,13 @@ class Overlay:
         return full if stat.S_ISDIR(kind) and not keep else place
 
     def exclusive(self, name: Name) -> Name:
-        """Where to create a file that must not be there yet: if it is, the caller must fail."""
-        seen = self.visible(name)
-        return seen if os.path.lexists(seen) else self.writable(name, keep=False)
+        """Where to create a file that must not be there yet.
+
+        If it is there, the system is not even asked: to ask would look like writing to it.
+        """
+        if os.path.lexists(self.visible(name)):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+        return self.writable(name, keep=False)
 
     def make_folder(self, name: Name, mode: int = 0o777) -> None:
         """Make a folder."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pitstop.tune.changes
+from pitstop.compare.pairs import FEWEST
 from pitstop.compare.quantities import Quantity, Sample, metric_name, own_metric
 from pitstop.core.errors import PitstopError
 from pitstop.core.ledger import Ledger
@@ -17,15 +18,17 @@ from pitstop.diagnose.recording import Recording
 from pitstop.profile import runs
 from pitstop.tune import budget, vary
 from pitstop.tune.budget import Costs
+from pitstop.tune.busy import busy
 from pitstop.tune.candidates import Candidate, Candidates, Choice, choose, facts_of
 from pitstop.tune.change import Change, load_changes, load_plugins
 from pitstop.tune.first_run import Diagnose, first_run, look_closely
+from pitstop.tune.found import Asked, Found, Listener, leading
 from pitstop.tune.journal import Journal
 from pitstop.tune.patch import write_patch
 from pitstop.tune.plan import Plan
 from pitstop.tune.processes import Course, Processes
 from pitstop.tune.screen import Screen
-from pitstop.tune.search import Asked, Found, Listener, Search, leading
+from pitstop.tune.search import Search
 from pitstop.tune.session import Session
 from pitstop.tune.story import About, proved, tell
 from pitstop.tune.track import RunError
@@ -49,9 +52,9 @@ def pit_stop(
     """All of it. ``folder`` is the search's own; what is kept is written to ``tuned``."""
     ends_s = time.monotonic() + 60 * asked.budget_minutes
     changes, problems = _changes()
+    for line in filter(None, (*problems, busy())):
+        screen.say(line)
     profile, costs = first_run(asked, folder, diagnose, screen)
-    for problem in problems:
-        screen.say(problem)
     with tempfile.TemporaryDirectory(prefix="pitstop-tune-") as place:
         course = Course(
             asked.words,
@@ -86,13 +89,12 @@ def _search(
     asked: Session, course: Course, folder: Path, tuned: Path, profile: Report, screen: Screen
 ) -> Result:
     chosen = _chosen(asked, profile, list(course.changes.values()))
-    tried = _affordable(chosen.chosen, course.costs, asked.budget_minutes)
-    screen.say(expected(tried, course.costs, asked.budget_minutes))
+    track = Journal(Processes(course), folder)
+    screen.say(expected(chosen.chosen, course.costs, track.left_s(), track.known_s))
     wishes = Asked(asked.goal, _limit_bytes(profile), course.metrics)
     listener = Listener(screen.doing, screen.tried)
-    search = Search(Journal(Processes(course), folder), course.costs, wishes, listener)
     try:
-        found = search.run(tried)
+        found = Search(track, course.costs, wishes, listener).run(chosen.chosen)
     except RunError as error:
         raise PitstopError(f"the untouched script: {error.note}") from None
     written = _kept(asked, folder, tuned, found, profile)
@@ -114,33 +116,42 @@ def _chosen(asked: Session, profile: Report, changes: Sequence[Change]) -> Candi
     return choose(changes, profile.findings, facts_of(profile.ranks[0], cores), choice)
 
 
-def _affordable(candidates: Sequence[Candidate], costs: Costs, minutes: float) -> list[Candidate]:
-    """The candidates that the budget has room for; none at all is an error, and says what is."""
-    chosen = budget.within(costs, candidates, 60 * minutes)
+def expected(
+    candidates: Sequence[Candidate], costs: Costs, left_s: float, known_s: float = 0.0
+) -> str:
+    """What is going to be done, and how long that takes; no room for any of it is an error.
+
+    Of what is left, so many seconds are those of runs that a resumed search knows already.
+    """
+    chosen = budget.within(costs, candidates, left_s)
     if candidates and not chosen:
-        first = candidates[0]
-        least = (costs.null_s + costs.proof_s + costs.candidate_s(first)) / 60
+        cheapest = min(candidates, key=costs.candidate_s)
+        least_s = costs.null_s + costs.proof_s + costs.candidate_s(cheapest)
         raise PitstopError(
-            f"{minutes:g} minutes are too few for any change: {first.change.name} alone takes "
-            f"about {least:.1f}; give --budget {least + 1:.0f}, or fewer --steps"
+            f"{_minutes(left_s - known_s)} are left of the budget, too few for any change: "
+            f"{cheapest.change.name} alone takes about {_minutes(least_s)}; "
+            f"give --budget {least_s / 60 + 2:.0f}, or fewer --steps"
         )
-    return chosen
-
-
-def expected(candidates: Sequence[Candidate], costs: Costs, minutes: float) -> str:
-    """What is going to be done, and how long that takes."""
-    names = ", ".join(each.change.name for each in candidates) or "nothing"
-    found = budget.estimate(costs, candidates)
-    return (
-        f"to try: {names}\n"
+    found = budget.estimate(costs, chosen)
+    lines = [
+        f"to try: {_names(chosen) or 'nothing'}",
         f"{found.fewest_runs} to {found.most_runs} runs of {costs.steps} steps, about "
-        f"{_minutes(found.least_s)} to {_minutes(found.most_s)} (budget: {minutes:g} minutes); "
-        "Ctrl-C gives what is proved by then"
-    )
+        f"{_minutes(found.least_s)} to {_minutes(found.most_s)} (left of the budget: "
+        f"{_minutes(left_s - known_s)}); Ctrl-C gives what is proved by then",
+    ]
+    if known_s:
+        lines.append(f"{_minutes(known_s)} of that are done already, and answered from the disk")
+    if rest := [each for each in candidates if each not in chosen]:
+        lines.append(f"if time is left, which --budget gives: {_names(rest)}")
+    return "\n".join(lines)
+
+
+def _names(candidates: Sequence[Candidate]) -> str:
+    return ", ".join(each.change.name for each in candidates)
 
 
 def _minutes(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.2g} minutes"
 
 
 def _limit_bytes(profile: Report) -> int | None:
@@ -194,9 +205,15 @@ def _patched(asked: Session, target: Path, found: Found, profile: Report) -> Ite
 
 def _sweep(asked: Session, course: Course, profile: Report, screen: Screen) -> Result:
     """Values of an option of the script's own; nothing is kept."""
-    wanted = vary.parse(asked.vary)
+    wanted = vary.others(vary.parse(asked.vary), asked.words)
     untouched = Processes(course)
-    pairs = max(1, course.costs.affordable(untouched.left_s() / len(wanted.values), toggles=False))
+    pairs = vary.affordable(wanted, course.costs, untouched.left_s())
+    least_s = len(wanted.values) * course.costs.pairs_s(FEWEST)
+    screen.say(
+        f"to try: {wanted.option} {', '.join(wanted.values)}\n{FEWEST} to {pairs} pairs of runs "
+        f"for each, at least about {_minutes(least_s)} (left of the budget: "
+        f"{_minutes(untouched.left_s())}); Ctrl-C gives what is known by then"
+    )
 
     def sample(value: str | None) -> Sample:
         screen.doing(f"{wanted.option} {value}" if value else "the untouched command")

@@ -21,7 +21,7 @@ from pitstop.tune.track import Changes, Checked, RunError
 from pitstop.tune.trials import Settings, TrialRun, run_trial
 
 SEED = 0
-PATIENCE_S = 300.0  # beside ten times the usual: a compiler may need minutes for its first step
+PATIENCE_S = 300.0  # for compilers, beside ten times the usual, but not beyond the budget
 SLOWEST = 10  # times as long as the untouched run: such a change is none, and may hang
 EFFECTS: tuple[Effect, ...] = ("exact", "rounding", "other-randomness", "changes-training")
 
@@ -51,19 +51,26 @@ class Processes:
     def check(self, changes: Changes) -> Checked:
         """Run it once with these changes, and look at its numbers."""
         run, seen = self._run(changes, Plan("", changes, seed=SEED, outputs=True))
-        times = Checked(step_ms=step_ms(seen.evidence), peak_bytes=run.peak_bytes)
+        compiled = seen.evidence.compiled
+        times = Checked(
+            step_ms=step_ms(seen.evidence),
+            peak_bytes=run.peak_bytes,
+            compile_s=sum(each.seconds for each in compiled),
+            recompiled=sum(each.again > 0 for each in compiled),
+        )
         if not changes:
             self._untouched[SEED, "", 1] = run.readings, seen
             self._check_metrics(seen)
-            return replace(times, note=self._null())
+            numbers, apart = self._null()
+            note = f"{numbers}; step times {percent(apart)} apart"
+            return replace(times, note=note, apart=apart)
         effect, precision = self._effect(changes)
         guarded = self._guarded(changes, run.readings, effect, precision)
         worse = self._worse(seen)
         refused: Verdict | None = None if guarded.ok and not worse else "drifted"
         note = worse or (guarded.reason if refused else "")
-        return Checked(
-            refused, note, times.step_ms, times.peak_bytes, guarded.drift, guarded.tolerance
-        )
+        drift, tolerance = guarded.drift, guarded.tolerance
+        return replace(times, refused=refused, note=note, drift=drift, tolerance=tolerance)
 
     def sample(self, changes: Changes) -> Sample:
         """Run it once with these changes, to be timed."""
@@ -99,7 +106,8 @@ class Processes:
         """A run that came to its end with all changes in force; else a ``RunError``."""
         costs = self._course.costs
         steps = steps or costs.steps
-        patience = PATIENCE_S + SLOWEST * (costs.start_s + steps * costs.step_s)
+        patience = SLOWEST * (costs.start_s + steps * costs.step_s)
+        patience += min(PATIENCE_S, max(0.0, self.left_s()))
         settings = Settings(
             steps,
             WARMUP,
@@ -169,14 +177,14 @@ class Processes:
     def _numbers_of(self, changes: Changes, seed: int) -> Readings:
         return self._run(changes, Plan("", changes, seed=seed, outputs=True))[0].readings
 
-    def _null(self) -> str:
+    def _null(self) -> tuple[str, float]:
         """How far two untouched runs with one seed part: in their numbers, and in their time."""
         null, again = self._plain(SEED), self._plain(SEED, number=2)
         numbers = guard("exact", again, Untouched(null)).reason.partition(", none allowed")[0]
         first, second = (
             step_ms(self._untouched[SEED, "", number][1].evidence) or 0.0 for number in (1, 2)
         )
-        return f"{numbers}; step times {percent(abs(first - second) / max(first, second))} apart"
+        return numbers, abs(first - second) / max(first, second)
 
     # Metrics of the user's own
 

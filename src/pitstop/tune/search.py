@@ -18,56 +18,28 @@ more, and goes if it no longer helps.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pitstop.compare import pairs
 from pitstop.compare.judge import judge
 from pitstop.compare.pairs import Pairs, looks_within
-from pitstop.compare.quantities import Quantity, Sample, step_ms
+from pitstop.compare.quantities import Sample
 from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial, Verdict
 from pitstop.core.units import binary_bytes, count, percent
 from pitstop.tune import weigh
 from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import Candidate, rival
-from pitstop.tune.change import Goal
+from pitstop.tune.found import Asked, Found, Listener, leading
 from pitstop.tune.plan import Wanted
+from pitstop.tune.timed import mean_ms, timed
 from pitstop.tune.track import Changes, Checked, RunError, Track, label
 
 NEAR_LIMIT = 0.92  # of the device's memory: the rest goes to fragments, cuDNN and longer inputs
-HOPELESS = 1.3  # times as long as its neighbours in one run: pairs would only tell how much longer
+HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
 WORTH_BYTES = 0.03  # of the peak: what a change must save at least to be kept for memory
 SPENT = "the budget is spent"
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the user wants, and what the machine can hold."""
-
-    goal: Goal = "time"
-    limit_bytes: int | None = None  # of the GPU; null without one
-    metrics: tuple[Quantity, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Who hears how the search goes."""
-
-    doing: Callable[[str], None] = lambda _: None
-    tried: Callable[[Trial], None] = lambda _: None
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """All that a search has come to so far."""
-
-    untouched: Checked | None = None  # null: not even that run was finished
-    trials: tuple[Trial, ...] = ()
-    kept: Changes = ()
-    proof: tuple[Comparison, ...] = ()  # untouched against all kept; empty: there was none
-    interrupted: bool = False
-    notes: tuple[str, ...] = ()
 
 
 class Search:
@@ -101,18 +73,20 @@ class Search:
     # Candidates
 
     def _try_all(self, candidates: Sequence[Candidate]) -> None:
+        too_dear = []
         for place, candidate in enumerate(candidates):
             name = candidate.change.name
             if self._left_s < self._costs.candidate_s(candidate):
-                names = ", ".join(each.change.name for each in candidates[place:])
-                self._note(f"not tried, since {SPENT}: {names}")
-                return
+                too_dear.append(name)
+                continue
             self._listener.doing(f"{name} ({place + 1} of {len(candidates)})")
-            if other := rival(name, [each.change.name for each in self._kept]):
+            if other := rival(candidate.change, [each.change for each in self._kept]):
                 self._publish(Trial(name, "not-applicable", note=f"{other} is kept"))
                 continue
             for trial in self._trials_of(candidate):
                 self._publish(trial)
+        if too_dear:
+            self._note(f"not tried, since {SPENT}: {', '.join(too_dear)}")
 
     def _trials_of(self, candidate: Candidate) -> Iterator[Trial]:
         """Each set of options has its first run; the best of those that hold is timed."""
@@ -153,13 +127,15 @@ class Search:
             if self._hopeless(checked):
                 note = "much slower in its first run than the runs around it"
                 return self._trial(candidate, wanted, "not-faster", checked, note)
-            times = self._timed(wanted, candidate.change.toggles, self._changes)
+            times = self._timed(replace(candidate, options=(wanted.options,)), self._changes)
         except RunError as error:
             return self._trial(candidate, wanted, error.verdict, checked, error.note)
         step = weigh.compared(times)
         verdict, note = weigh.verdict_on(step)
-        if verdict == "kept" and (crowded := self._crowded(checked)):
-            verdict, note = "out-of-memory", crowded
+        if verdict == "kept":
+            note = weigh.pays_off(checked, times)
+            if crowded := self._crowded(checked):
+                verdict, note = "out-of-memory", crowded
         trial = self._trial(candidate, wanted, verdict, checked, note)
         before, after = weigh.timing(times.before), weigh.timing(times.after)
         return replace(trial, step=step, before=before, after=after)
@@ -167,9 +143,11 @@ class Search:
     def _hopeless(self, checked: Checked) -> bool:
         """Whether it is far slower than its neighbours in time, the run before and one after."""
         before, own = self._base.step_ms, checked.step_ms
-        if before is None or own is None or own < HOPELESS * before:
+        noise = self.found.untouched.apart if self.found.untouched else 0.0
+        times = max(HOPELESS, (1 + noise) ** 2)
+        if before is None or own is None or own < times * before:
             return False
-        return own > HOPELESS * _step_ms(self._track.sample(self._changes))
+        return own > times * mean_ms(self._track.sample(self._changes))
 
     def _by_memory(self, checked: Checked) -> tuple[Verdict, str]:
         """Peaks hardly vary from run to run: one each will do. The time is told, not judged."""
@@ -189,36 +167,12 @@ class Search:
             return ""
         return f"faster, but its peak of {binary_bytes(peak)} comes near the {binary_bytes(limit)}"
 
-    def _timed(self, wanted: Wanted, toggles: bool, others: Changes) -> Pairs[float]:
-        """Pairs without and with a change, until the answer is clear or time is short."""
-        changes = (*others, wanted)
+    def _timed(self, candidate: Candidate, others: Changes) -> Pairs[float]:
+        """Pairs without and with a change, as many as it takes or time allows."""
+        (wanted,) = candidate.wanted()
+        toggles = candidate.change.toggles
         looks = looks_within(max(pairs.FEWEST, self._costs.affordable(self._left_s, toggles)))
-        if toggles:
-            found = self._blocks(changes, looks)
-            if len(found.before) >= pairs.FEWEST:
-                return found  # else the script is too short to be cut into blocks
-        batch = [0]
-
-        def once(chosen: Changes) -> float:
-            """The time for the work of one untouched step."""
-            sample = self._track.sample(chosen)
-            batch[0] = batch[0] or sample.batch or 0
-            share = batch[0] / sample.batch if sample.batch else 1.0
-            return share * _step_ms(sample)
-
-        found = pairs.measure(lambda: once(others), lambda: once(changes), weigh.clear, looks)
-        if found.interrupted:
-            raise KeyboardInterrupt
-        return found
-
-    def _blocks(self, changes: Changes, looks: Sequence[int]) -> Pairs[float]:
-        found: Pairs[float] = Pairs()
-        for look in looks:
-            new = self._track.blocks(changes, look - len(found.before))
-            found = Pairs((*found.before, *new.before), (*found.after, *new.after))
-            if len(found.before) < look or weigh.clear(found):
-                break
-        return found
+        return timed(self._track, wanted, others, toggles, looks)
 
     # Passengers
 
@@ -232,12 +186,19 @@ class Search:
             self._listener.doing(f"all that is kept, without {label(wanted)}")
             others = tuple(each for each in self._changes if each != wanted)
             try:
-                step = weigh.compared(self._timed(wanted, candidate.change.toggles, others))
+                step = weigh.compared(self._timed(candidate, others))
             except RunError:
                 continue  # the others do not run without it
-            if not weigh.helps(step):
+            if not weigh.helps(step) and self._holds(others):
                 self._kept.remove(candidate)
                 self._drop(label(wanted), step)
+
+    def _holds(self, others: Changes) -> bool:
+        """Whether the numbers hold without a passenger: the others were tried on top of it."""
+        try:
+            return not self._track.check(others).refused
+        except RunError:
+            return False
 
     def _drop(self, name: str, step: Comparison) -> None:
         note = "a passenger: beside the others it no longer helps"
@@ -311,17 +272,3 @@ class Search:
 
     def _note(self, text: str) -> None:
         self.found = replace(self.found, notes=(*self.found.notes, text))
-
-
-def _step_ms(sample: Sample) -> float:
-    found = step_ms(sample.evidence)
-    if found is None:
-        raise RunError("failed", "it finished no step after its warm-up: give more --steps")
-    return found
-
-
-def leading(found: Found, goal: Goal) -> Comparison:
-    """The quantity of the proof that answers the question."""
-    larger = any(each.name == "batch-size" for each in found.kept)
-    wanted = {"time": ["samples" if larger else "step"], "memory": ["gpu-memory", "host-memory"]}
-    return next((each for each in found.proof if each.metric in wanted[goal]), found.proof[0])

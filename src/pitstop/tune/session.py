@@ -11,6 +11,7 @@ from pitstop.tune.change import Goal
 
 SESSIONS = Path(".pitstop") / "tune"
 FILE = "session.json"
+BUDGET_MINUTES = 30.0  # a coffee; ten candidates of a script that starts in seconds have room
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Session:
     typed: tuple[str, ...]  # the script and its arguments, as they were typed
     goal: Goal = "time"
     steps: int | None = None
-    budget_minutes: float = 30.0
+    budget_minutes: float = BUDGET_MINUTES
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()  # patterns

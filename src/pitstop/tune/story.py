@@ -12,7 +12,7 @@ from pitstop.core.units import binary_bytes, change, count, milliseconds, percen
 from pitstop.report.waterfall import ORDER, label
 from pitstop.report.wording import interval
 from pitstop.tune.change import Goal
-from pitstop.tune.search import Found, leading
+from pitstop.tune.found import Found, leading
 from pitstop.tune.track import label as name_of
 
 LONGER = "pitstop tune --resume goes on where it ended"
@@ -68,7 +68,9 @@ def _nothing(found: Found, goal: Goal) -> str:
     """Nothing was kept: what is known is one thing, what noise has hidden another."""
     if any(each.verdict == "noisy" for each in found.trials):
         return "nothing that was tried is proved faster; some of it drowned in noise"
-    return f"nothing that was tried {'makes it faster' if goal == 'time' else 'saves memory'}"
+    better = "makes it faster" if goal == "time" else "saves memory"
+    harmed = any(each.verdict == "drifted" for each in found.trials)
+    return f"nothing that was tried {better}{' and keeps its numbers' if harmed else ''}"
 
 
 def _proof(step: Comparison) -> str:

@@ -30,6 +30,9 @@ class Checked:
     peak_bytes: int | None = None
     drift: float | None = None  # largest relative error
     tolerance: float | None = None  # what rounding alone would do
+    compile_s: float = 0.0  # torch.compile's part of the run
+    apart: float = 0.0  # of the untouched script: how far two runs of it part in time
+    recompiled: int = 0  # functions compiled again, for other shapes or values
 
 
 class Track(Protocol):

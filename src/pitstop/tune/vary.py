@@ -1,17 +1,19 @@
 """Vary: an option of the script's own, value by value against the untouched command."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from pitstop.compare.judge import judge
-from pitstop.compare.pairs import looks_within, measure
+from pitstop.compare.pairs import FEWEST, looks_within, measure
 from pitstop.compare.quantities import Quantity, Sample
 from pitstop.core.comparison import Comparison
 from pitstop.core.errors import PitstopError
 from pitstop.core.report import Table
-from pitstop.core.units import change
+from pitstop.core.units import change, count
 from pitstop.report.wording import comparison_row, interval
+from pitstop.tune.budget import Costs
 from pitstop.tune.track import RunError
 
 RATE = "samples"
@@ -43,6 +45,28 @@ def parse(text: str) -> Vary:
     if not option or not found:
         raise PitstopError(f"--vary {text!r}: write it like '--batch_size 4,8,16'")
     return Vary(option, found)
+
+
+def others(vary: Vary, words: Sequence[str]) -> Vary:
+    """The values that the command does not have as it is."""
+    values = tuple(
+        each for each in vary.values if with_value(words, vary.option, each) != list(words)
+    )
+    if not values:
+        raise PitstopError(f"{vary.option} {vary.values[0]} is the command as it is: name others")
+    return Vary(vary.option, values)
+
+
+def affordable(vary: Vary, costs: Costs, left_s: float) -> int:
+    """How many pairs of each value the budget has room for; too few to tell is an error."""
+    pairs = costs.affordable(left_s / len(vary.values), toggles=False)
+    if pairs < FEWEST:
+        minutes = math.ceil(len(vary.values) * costs.pairs_s(FEWEST) / 60) + 1
+        raise PitstopError(
+            f"the budget has room for {count(pairs, 'pair')} of runs of each value, and {FEWEST} "
+            f"are the least that can tell; give --budget {minutes}, or fewer --steps"
+        )
+    return pairs
 
 
 def with_value(words: Sequence[str], option: str, value: str) -> list[str]:

@@ -1,14 +1,16 @@
 """Weigh: pairs of times without and with a change, and what they mean for it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
 from pitstop.compare import pairs
 from pitstop.compare.pairs import Pairs
 from pitstop.core.comparison import Comparison
 from pitstop.core.timing import Timing
 from pitstop.core.trial import Verdict
-from pitstop.core.units import percent
+from pitstop.core.units import count, percent
 from pitstop.tune.track import Checked
 
 FEWEST_SAMPLES = 4  # that a Timing is made of
@@ -35,6 +37,16 @@ def verdict_on(step: Comparison) -> tuple[Verdict, str]:
     if step.verdict == "same" or _cannot_help(step):
         return "not-faster", f"no gain of {percent(pairs.SMALLEST)} or more"
     return "noisy", step.reason
+
+
+def pays_off(checked: Checked, times: Pairs[float]) -> str:
+    """After how many steps compilation has paid for itself; empty where nothing was compiled."""
+    saved_ms = median(times.before) - median(times.after)
+    if not checked.compile_s or saved_ms <= 0:
+        return ""
+    steps = math.ceil(checked.compile_s * 1000 / saved_ms)
+    again = f", {count(checked.recompiled, 'recompilation')}" if checked.recompiled else ""
+    return f"compiles for {checked.compile_s:.0f} s{again}, which pays off after {steps:,} steps"
 
 
 def helps(step: Comparison) -> bool:

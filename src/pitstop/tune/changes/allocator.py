@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from pitstop.tune.change import change
+from pitstop.tune.change import When, change
 from pitstop.tune.plan import Options
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def environment(options: Options) -> Mapping[str, str]:  # noqa: ARG001 there is
     return {name: ",".join([*kept, SETTING])}
 
 
-@change("exact", helps=("memory", "time"), environment=environment)
+@change("exact", helps=("memory", "time"), environment=environment, when=When(device="cuda"))
 def allocator(script: "Script") -> None:
     """Let the GPU allocator grow its segments instead of asking for new ones.
 

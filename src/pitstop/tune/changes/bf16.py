@@ -2,13 +2,20 @@
 
 from typing import TYPE_CHECKING
 
-from pitstop.tune.change import change
+from pitstop.tune.change import When, change
+from pitstop.tune.seen import no_need_of_autocast
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-@change("rounding", helps=("time", "memory"), precision="bfloat16", toggles=True)
+@change(
+    "rounding",
+    helps=("time", "memory"),
+    precision="bfloat16",
+    toggles=True,
+    when=When(useless=no_need_of_autocast, rivals=("fp16",)),
+)
 def bf16(script: "Script") -> None:
     """Compute the forward pass and the loss under autocast in bfloat16; weights stay float32.
 

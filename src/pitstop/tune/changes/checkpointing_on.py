@@ -3,13 +3,18 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pitstop.tune.change import change
+from pitstop.tune.change import When, change
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-@change("exact", helps=("memory",), toggles=True)
+@change(
+    "exact",
+    helps=("memory",),
+    toggles=True,
+    when=When(work="training", rivals=("checkpointing-off",)),
+)
 def checkpointing_on(script: "Script") -> None:
     """Compute the activations of repeated blocks twice instead of keeping them.
 

@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from pitstop.tune.change import change
+from pitstop.tune.change import When, change
+from pitstop.tune.seen import no_convolution
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-@change("rounding", toggles=True)
+@change("rounding", toggles=True, when=When(device="cuda", useless=no_convolution))
 def cudnn_benchmark(script: "Script") -> None:
     """Let cuDNN time its convolution algorithms, once for each shape, and take the fastest.
 

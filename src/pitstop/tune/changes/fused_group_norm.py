@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pitstop.tune.change import change
+from pitstop.tune.change import When, change
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-@change("rounding", toggles=True)
+@change("rounding", toggles=True, when=When(device="cuda"))
 def fused_group_norm(script: "Script") -> None:
     """Normalise groups, and apply the SiLU after it, in one kernel of ours that keeps the layout.
 

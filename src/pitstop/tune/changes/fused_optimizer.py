@@ -4,7 +4,8 @@ import inspect
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pitstop.tune.change import change
+from pitstop.core.evidence import Evidence
+from pitstop.tune.change import When, change
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
@@ -13,7 +14,13 @@ FUSED = ("Adam", "AdamW", "SGD", "Adagrad")
 CHOICES = ("fused", "foreach", "capturable", "differentiable")
 
 
-@change("rounding", toggles=True)
+def useless(evidence: Evidence) -> str:
+    """Whether all optimizers are fused as they are."""
+    known = evidence.optimizers
+    return "the optimizer is fused" if known and all(each.fused for each in known) else ""
+
+
+@change("rounding", toggles=True, when=When(work="training", useless=useless))
 def fused_optimizer(script: "Script") -> None:
     """Update all weights in one kernel (fused), or in a few (foreach), not in some for each.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from pitstop.tune.change import change
+from pitstop.tune.change import When, change
 from pitstop.tune.plan import Options
 
 if TYPE_CHECKING:
@@ -17,7 +17,9 @@ def variants(cores: int) -> Iterator[Options]:  # noqa: ARG001 the same on any m
     yield {"mode": "no-grad"}
 
 
-@change("exact", helps=("time", "memory"), toggles=True, variants=variants)
+@change(
+    "exact", helps=("time", "memory"), toggles=True, variants=variants, when=When(work="inference")
+)
 def inference_mode(script: "Script") -> None:
     """Record nothing for a backward pass that never comes.
 

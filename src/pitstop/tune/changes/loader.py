@@ -6,13 +6,15 @@ from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from pitstop.tune.change import change
+from pitstop.core.evidence import Evidence
+from pitstop.tune.change import When, change
 from pitstop.tune.plan import Options
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 MOST_WORKERS = 16  # more than that only fill memory
+WAITS = 0.02  # of the step: what it could save at most; below this it is not worth a trial
 TRIED = 3  # numbers of workers; the best is seldom further than one doubling away
 
 
@@ -23,7 +25,14 @@ def variants(cores: int) -> Iterator[Options]:
         yield {"workers": each}
 
 
-@change("other-randomness", variants=variants)
+def useless(evidence: Evidence) -> str:
+    """Whether data is hardly waited for."""
+    if evidence.mean_ms("data_wait_ms") < WAITS * evidence.mean_ms("total_ms"):
+        return "data is hardly waited for"
+    return ""
+
+
+@change("other-randomness", variants=variants, when=When(useless=useless))
 def loader(script: "Script") -> None:
     """Read and decode batches in worker processes, which live on from epoch to epoch.
 

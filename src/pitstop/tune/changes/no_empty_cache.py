@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pitstop.tune.change import change
+from pitstop.tune.change import When, change
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-@change("exact", toggles=True)
+@change("exact", toggles=True, when=When(device="cuda"))
 def no_empty_cache(script: "Script") -> None:
     """Ignore ``torch.cuda.empty_cache()``: each call waits for the GPU and returns its memory.
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pitstop.tune.change import change
+from pitstop.tune.change import When, change
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-@change("exact", toggles=True)
+@change("exact", toggles=True, when=When(device="cuda"))
 def non_blocking(script: "Script") -> None:
     """Let copies from pinned memory to the GPU run while the script goes on.
 

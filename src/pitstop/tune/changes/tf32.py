@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pitstop.tune.change import change
+from pitstop.core.evidence import Evidence
+from pitstop.tune.change import When, change
+from pitstop.tune.seen import no_float32
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
@@ -11,7 +13,15 @@ if TYPE_CHECKING:
 State = tuple[Any, Any]  # of matrix products and of convolutions
 
 
-@change("rounding", precision="tfloat32", toggles=True)
+def useless(evidence: Evidence) -> str:
+    """Whether it is on, or there is nothing that it applies to."""
+    settings = evidence.settings
+    if settings and settings.tf32_matmul and settings.tf32_cudnn:
+        return "TF32 is on"
+    return no_float32(evidence)
+
+
+@change("rounding", precision="tfloat32", toggles=True, when=When(device="cuda", useless=useless))
 def tf32(script: "Script") -> None:
     """Let float32 matrix products and convolutions use the tensor cores, with 10 bits of mantissa.
 

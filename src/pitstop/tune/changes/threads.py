@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pitstop.tune.change import change
+from pitstop.tune.change import When, change
 from pitstop.tune.plan import Options
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ def variants(cores: int) -> Iterator[Options]:
         yield {"threads": threads}
 
 
-@change("rounding", toggles=True, variants=variants)
+@change("rounding", toggles=True, variants=variants, when=When(device="cpu"))
 def threads(script: "Script") -> None:
     """Compute on as many CPU threads as there are cores to use, or on half as many.
 

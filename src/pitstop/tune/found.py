@@ -1,0 +1,46 @@
+"""Found: what a search was asked for, who hears how it goes, and all that it has come to."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pitstop.compare.quantities import Quantity
+from pitstop.core.comparison import Comparison
+from pitstop.core.trial import Trial
+from pitstop.tune.change import Goal
+from pitstop.tune.track import Changes, Checked
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user wants, and what the machine can hold."""
+
+    goal: Goal = "time"
+    limit_bytes: int | None = None  # of the GPU; null without one
+    metrics: tuple[Quantity, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who hears how the search goes."""
+
+    doing: Callable[[str], None] = lambda _: None
+    tried: Callable[[Trial], None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All that a search has come to so far."""
+
+    untouched: Checked | None = None  # null: not even that run was finished
+    trials: tuple[Trial, ...] = ()
+    kept: Changes = ()
+    proof: tuple[Comparison, ...] = ()  # untouched against all kept; empty: there was none
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def leading(found: Found, goal: Goal) -> Comparison:
+    """The quantity of the proof that answers the question."""
+    larger = any(each.name == "batch-size" for each in found.kept)
+    wanted = {"time": ["samples" if larger else "step"], "memory": ["gpu-memory", "host-memory"]}
+    return next((each for each in found.proof if each.metric in wanted[goal]), found.proof[0])

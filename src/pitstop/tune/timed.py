@@ -1,0 +1,52 @@
+"""Timed: pairs of times without and with a change, from blocks of steps or from fresh processes."""
+
+from collections.abc import Sequence
+
+from pitstop.compare import pairs
+from pitstop.compare.pairs import Pairs
+from pitstop.compare.quantities import Sample, step_ms
+from pitstop.tune import weigh
+from pitstop.tune.plan import Wanted
+from pitstop.tune.track import Changes, RunError, Track
+
+
+def timed(
+    track: Track, wanted: Wanted, others: Changes, toggles: bool, looks: Sequence[int]
+) -> Pairs[float]:
+    """Pairs without and with a change on top of others, until the answer is clear."""
+    changes = (*others, wanted)
+    if toggles:
+        found = _blocks(track, changes, looks)
+        if len(found.before) >= pairs.FEWEST:
+            return found  # else the script is too short to be cut into blocks
+    batch = [0]
+
+    def once(chosen: Changes) -> float:
+        """The time for the work of one untouched step."""
+        sample = track.sample(chosen)
+        batch[0] = batch[0] or sample.batch or 0
+        share = batch[0] / sample.batch if sample.batch else 1.0
+        return share * mean_ms(sample)
+
+    found = pairs.measure(lambda: once(others), lambda: once(changes), weigh.clear, looks)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return found
+
+
+def mean_ms(sample: Sample) -> float:
+    """The step of one run."""
+    found = step_ms(sample.evidence)
+    if found is None:
+        raise RunError("failed", "it finished no step after its warm-up: give more --steps")
+    return found
+
+
+def _blocks(track: Track, changes: Changes, looks: Sequence[int]) -> Pairs[float]:
+    found: Pairs[float] = Pairs()
+    for look in looks:
+        new = track.blocks(changes, look - len(found.before))
+        found = Pairs((*found.before, *new.before), (*found.after, *new.after))
+        if len(found.before) < look or weigh.clear(found):
+            break
+    return found
