@@ -26,6 +26,7 @@ def recording(*rows, device="cpu", machine=None, **evidence):
     """A run of steps of 100 ms whose ledger has these rows, and nobody knows what in the rest."""
     evidence.setdefault("steps", (Step(STEP_MS),) * 10)
     evidence.setdefault("settings", Settings(device=device))
+    evidence.setdefault("step_kind", "optimizer")
     made = Recording((Evidence(**evidence),), machine or Machine())
     rest = Row("floor", STEP_MS - sum(row.ms for row in rows))
     made.__dict__["ledger"] = Ledger(STEP_MS, device, (*rows, rest))

@@ -190,3 +190,84 @@ def test_without_ceilings_there_is_no_floor():
     ledger = account(run(operations=(operation(device_us=4000.0, flops=10**9),)), None)
     assert ledger.floor_ms is None
     assert by_cause(ledger) == {"unmeasured": 4.0, "idle": 6.0}
+
+
+WAITS = operation("aten._to_copy.default", 0.0, micros=10.0, waits=True, moved_bytes=2000)
+PNG = Line("/a/data.py", 79, "write")
+SAVES = "PIL/ImageFile.py:_encode_tile"
+RATES = replace(GPU, pageable_bytes_per_s=1e9)
+
+
+def samples(at_copy, at_png, elsewhere):
+    rest = Sampled(THERE, elsewhere, "modules/conv.py:_conv_forward")
+    return Sampled(HERE, at_copy, "a/model.py:forward"), Sampled(PNG, at_png, SAVES), rest
+
+
+def test_a_line_that_waits_explains_no_more_than_the_time_spent_at_it():
+    """It was found there for a tenth of the step; a twentieth may have escaped the samples."""
+    busy = operation(device_us=2000.0)
+    evidence = run(operations=(busy,), gaps=(Gap("copy", 6000.0, 3, HERE),))
+    found = replace(evidence, sampled=samples(20, 0, 180))
+    assert account(evidence, GPU).total("transfer", where=HERE) == pytest.approx(6.0)
+    ledger = account(found, GPU)
+    assert ledger.total("transfer", where=HERE) == pytest.approx(1.5)
+    assert ledger.total("idle") == pytest.approx(6.5)
+    few = replace(evidence, sampled=samples(2, 0, 18))
+    assert account(few, GPU).total("transfer", where=HERE) == pytest.approx(6.0)
+
+
+def test_python_that_takes_longer_than_the_gpu_can_be_busy_beside_it_leaves_it_idle():
+    """2 of 3 ms of kernels were waited for, so 1 ms may have run beside 5 ms of Python."""
+    busy = operation(device_us=3000.0)
+    gaps = (Gap("copy", 7000.0, 3, HERE),)
+    evidence = run(operations=(busy, WAITS), gaps=gaps, sampled=samples(40, 100, 60))
+    ledger = account(evidence, RATES)
+    assert ledger.total("python", where=PNG) == pytest.approx(4.0, abs=0.01)
+    assert ledger.total("transfer", where=HERE) == pytest.approx(2.5)
+    assert ledger.total() == pytest.approx(10.0)
+    unknown = account(evidence, GPU)  # how long the copies took is not known
+    assert unknown.total("python", where=PNG) == 0
+
+
+def test_python_between_kernels_is_charged_to_the_lines_that_did_work_of_their_own():
+    gaps = (Gap("python", 6000.0, 4),)
+    evidence = run(
+        operations=(operation(device_us=4000.0),), gaps=gaps, sampled=samples(0, 80, 120)
+    )
+    ledger = account(evidence, GPU)
+    assert ledger.total("python", where=PNG) == pytest.approx(4.0)
+    (rest,) = [row for row in ledger.rows if row.cause == "python" and not row.where.path]
+    assert (rest.ms, rest.calls) == (pytest.approx(2.0), 4)
+
+
+def test_our_own_work_in_the_timelines_step_is_not_the_scripts_python():
+    gaps = (Gap("python", 90_000.0, 5), Gap("launch", 5000.0, 80))
+    evidence = run(operations=(operation(device_us=4000.0),), gaps=gaps, timeline_ms=99.0)
+    ledger = account(evidence, GPU)
+    assert (ledger.total("python"), ledger.total("launch")) == (1.0, pytest.approx(5.0))
+    usual = replace(evidence, steps=tuple(Step(ms) for ms in (10, 10, 10, 10, 99, 99, 99)))
+    assert account(usual, GPU).total("python") > 4.0  # such steps there are without us
+
+
+def test_emptying_the_cache_is_work_of_the_host():
+    empties = replace(WAITS, name="torch.cuda.empty_cache", shapes="", micros=3000.0)
+    freeing = Sampled(HERE, 60, "cuda/memory.py:empty_cache"), Sampled(THERE, 140)
+    gaps = (Gap("python", 4000.0, 4),)
+    busy = replace(operation(device_us=6000.0), where=THERE)
+    ledger = account(run(operations=(busy, empties), gaps=gaps, sampled=freeing), GPU)
+    assert ledger.total("python", where=HERE) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("kernels", [(), (Kernel("of preparation", 1, 5000.0),)])
+def test_a_gpu_whose_kernels_were_not_timed_has_no_rows_but_the_wait_for_data(kernels):
+    slow = operation("aten.copy_.default", micros=9000.0)
+    evidence = run(operations=(slow,), settings=Settings("cuda"), dry_ms=2.0, kernels=kernels)
+    ledger = account(evidence, GPU)
+    assert (ledger.device, ledger.floor_ms) == ("cuda", None)
+    assert by_cause(ledger) == {"data": 2.0, "unseen": 8.0}
+
+
+def test_without_an_inspected_step_or_samples_nobody_looked():
+    assert by_cause(account(run(wait_ms=3.0), CPU)) == {"data": 3.0, "unseen": 7.0}
+    on_gpu = replace(run(), steps=(Step(10.0, device_ms=9.0),) * 5)
+    assert (account(on_gpu, GPU).device, account(on_gpu, GPU).total("unseen")) == ("cuda", 10.0)

@@ -96,6 +96,62 @@ for x, y in DataLoader(Clips(), batch_size=8):
     optimizer.step()
 dist.destroy_process_group()
 """
+COLLATE = """
+images = torch.randn(480, 3, 32, 32)
+def together(numbers):
+    batch = torch.zeros(len(numbers), 3, 32, 32)
+    for place, number in enumerate(numbers):
+        COPY
+    return batch, torch.tensor(numbers) % 10
+loader = DataLoader(range(480), batch_size=8, collate_fn=together)  # here
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-2)
+for x, y in loader:
+    loss = functional.cross_entropy(net(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+COPY_ROWS = """
+        for row in range(32):
+            for column in range(32):
+                batch[place, :, row, column] = images[number, :, row, column]
+"""
+GENERATOR = """
+def batches():
+    for _ in range(60):
+        time.sleep(0.03)  # here
+        yield torch.randn(8, 3, 32, 32), torch.randint(0, 10, (8,))
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-2)
+for x, y in batches():
+    loss = functional.cross_entropy(net(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+STARTED = """
+import os
+import torch.distributed as dist
+import torch.multiprocessing as mp
+def draw():
+    time.sleep(0.02)  # here
+def train(rank, meeting):
+    dist.init_process_group("gloo", init_method="file://" + meeting, rank=rank, world_size=2)
+    net = nn.parallel.DistributedDataParallel(Net())
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-2)
+    for step in range(60):
+        x, y = torch.randn(8, 3, 32, 32), torch.randint(0, 10, (8,))
+        if WHO:
+            draw()  # here
+        loss = functional.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    dist.destroy_process_group()
+if __name__ == "__main__":
+    mp.spawn(train, (os.path.abspath(__file__) + ".meeting",), nprocs=2)
+"""
 PICTURE = """
         from PIL import Image
         stream = io.BytesIO()
@@ -162,6 +218,41 @@ ROOTED = """
 """
 
 
+BRANCH = """
+    out = net(x)
+    if step >= 30:
+        out = out / (out - out)  # here
+    update(functional.cross_entropy(out, y))
+"""
+WRITTEN = """
+    if step == 30:
+        with torch.no_grad():
+            net.head.weight[0, 0] = float("nan")  # here
+    update(functional.cross_entropy(net(x), y))
+"""
+METER = """
+class Meter:
+    def __init__(self):
+        self.sum, self.count, self.mean = 0.0, 0, 0.0
+    def update(self, value, count):
+        self.sum += value * count  # here
+        self.count += count
+        self.mean = self.sum / self.count
+meter = Meter()
+"""
+RECORDS = """
+class Record:
+    def __init__(self, step, loss):
+        self.step, self.loss = step, loss
+records = []
+"""
+CLOSURES = """
+shown = []
+def later(loss):
+    return lambda: print(loss)
+"""
+
+
 def train(before, step):
     return TRAIN.replace("BEFORE", before).replace("    STEP", step.strip("\n"))
 
@@ -190,6 +281,8 @@ FOUND = {
     "loader-sleeps": ("PIT102", load(NOTHING, "        time.sleep(0.004)\n" + NOISE)),
     "loader-decodes": ("PIT102", load(PICTURE, DECODE)),
     "loader-sorts": ("PIT102", load(NOTHING, SORT)),
+    "loader-collates": ("PIT102", COLLATE.replace("        COPY", COPY_ROWS.strip("\n"))),
+    "generator-sleeps": ("PIT212", GENERATOR),
     "encoder-three-times": ("PIT601", train(THREE, FRAMES)),
     "encoder-three-times-by-a-helper": ("PIT601", train(THREE_IN_A_HELPER, FRAMES)),
     "item": ("PIT201", numbers("total += flat[i].item()  # here")),
@@ -198,14 +291,26 @@ FOUND = {
     "log-of-zero": ("PIT701", train("", SCALED)),
     "division-by-no-sample": ("PIT701", train("", COUNTED)),
     "slope-of-a-root": ("PIT701", train("", ROOTED)),
+    "division-in-a-branch": ("PIT701", train("", BRANCH)),
+    "weight-overwritten": ("PIT701", train("", WRITTEN)),
     "list-of-losses": ("PIT501", train("history = []", LOSS + "    history.append(loss)  # here")),
     "sum-of-losses": ("PIT501", train("total = 0.0", LOSS + "    total += loss  # here")),
     "pairs-of-outputs": (
         "PIT501",
         train("seen = []", OUT + "    seen.append((out, y))  # here"),
     ),
+    "meter-of-losses": ("PIT501", train(METER, LOSS + "    meter.update(loss, 8)")),
+    "records-of-losses": (
+        "PIT501",
+        train(RECORDS, LOSS + "    records.append(Record(step, loss))  # here"),
+    ),
+    "closures-of-losses": (
+        "PIT501",
+        train(CLOSURES, LOSS + "    shown.append(later(loss))  # here"),
+    ),
     "rank-computes": ("PIT801", ranks(times="40 if rank else 1")),
     "rank-reads": ("PIT801", ranks(sleep="0.004 if rank else 0")),
+    "rank-draws": ("PIT801", STARTED.replace("WHO", "rank == 0")),
 }
 HEALTHY = {
     "loader": load(*READS),
@@ -217,6 +322,10 @@ HEALTHY = {
         LOSS + "    history.append(loss.detach())\n    total += loss.item()\n",
     ),
     "ranks": ranks(times="8"),
+    "collating": COLLATE.replace("COPY", "batch[place] = images[number]"),
+    "generating": GENERATOR.replace("time.sleep(0.03)", "pass"),
+    "meter": train(METER, LOSS + "    meter.update(loss.item(), 8)"),
+    "started": STARTED.replace("WHO", "False"),
 }
 ALSO = {"loader-decodes": {"PIT110"}}  # the same defect, seen closer
 
@@ -225,7 +334,7 @@ def run(text, folder):
     """What is found in a script, and the lines that may be named."""
     script = folder / "script.py"
     script.write_text(BEGIN + text)
-    together = "torch.distributed" in text
+    together = "dist.get_rank()" in text
     command = launch.command_line((str(script),), module=False, processes=2 if together else None)
     command[0] = sys.executable
     options = Options(str(folder), warmup=WARMUP, launcher=together)

@@ -8,8 +8,12 @@ import pytest
 from examples import REPORT
 from pitstop.cli.output import formats
 from pitstop.core import store
+from pitstop.core.evidence import Evidence
+from pitstop.core.finding import Finding
+from pitstop.core.ledger import Ledger, Row
 from pitstop.core.report import Check, Report
 from pitstop.report import to_json, to_markdown, to_terminal
+from pitstop.report.waterfall import BAR, bars, drawn
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -59,3 +63,27 @@ def test_markdown_cells_cannot_be_broken_out_of():
 
 def test_an_empty_report_is_only_its_verdict():
     assert to_terminal.render(Report("scan", "Nothing found.")) == "Verdict  Nothing found.\n"
+
+
+def test_a_run_shows_findings_without_a_line_too_and_what_to_do_about_each():
+    found = Finding("The loss jumps.", cure="clip it", code="PIT703", rule="gradient-explodes")
+    text = to_terminal.render(Report("profile", "v", findings=(found,), ranks=(Evidence(),)))
+    assert "PIT703 The loss jumps.\n    → clip it\n" in text
+
+
+def test_a_check_tells_of_a_finding_without_a_line():
+    found = Finding("Old.", item="torch", code="PIT001")
+    report = Report("doctor", "v", checks=(Check("FAIL", "torch", "old"),), findings=(found,))
+    assert "Old." not in to_terminal.render(report)
+
+
+def test_a_last_bar_stays_inside_its_column():
+    ledger = Ledger(100.0, "cuda", (Row("floor", 99.6), Row("data", 0.4)))
+    (*_, last) = bars(ledger)
+    assert len(drawn(last)) == BAR
+
+
+def test_what_nobody_looked_into_is_called_so():
+    for device, words in (("cuda", "GPU not measured"), ("cpu", "not inspected")):
+        (bar,) = bars(Ledger(100.0, device, (Row("unseen", 100.0),), floor_known=False))
+        assert bar.label == words

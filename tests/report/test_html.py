@@ -91,3 +91,14 @@ def test_a_browser_shows_it_without_complaint(tmp_path):
     assert "CONSOLE" not in shown.stderr
     for text in ("Where the step goes", "sync-in-hot-loop", "Step times over the run", "Memory"):
         assert text in shown.stdout
+
+
+def test_words_between_backticks_are_code_and_still_escaped():
+    found = Finding("`a<b` and c<d", code="PIT201", rule="x")
+    assert "<code>a&lt;b</code> and c&lt;d" in render(Report("profile", "v", findings=(found,)))
+    lonely = Finding("one ` alone <", code="PIT201", rule="x")
+    assert "one ` alone &lt;" in render(Report("profile", "v", findings=(lonely,)))
+
+
+def test_the_page_says_what_is_to_be_gained():
+    assert "at most 40 %" in render(Report("profile", "v", gain="at most 40 %"))

@@ -35,11 +35,15 @@ def diagnosed(folder: Path, run: Run) -> Report:
     """The report of a recording: what was measured meets what the source gives rise to suspect."""
     path = folder / MACHINE
     machine = store.load(path, Machine) if path.exists() else Machine()
-    recording = Recording(collect(folder, run.warmup), machine)
+    ranks = collect(folder, run.warmup)
+    if run.exit_code == 0:  # it ended by itself, so it never hung, wherever it was when asked
+        ranks = tuple(replace(each, stacks=()) for each in ranks)
+    recording = Recording(ranks, machine)
     seen = _seen(recording)
     found = diagnose(recording)
     merged = merge(_suspected(seen), found, seen)
-    report = tell(recording, merged.findings[: len(found)], run.name, run.exit_code)
+    shown = merged.findings[: len(found)]
+    report = tell(recording, shown, run.name, run.exit_code, str(Path.cwd()))
     return replace(report, notes=(*report.notes, *_on_the_source(merged)))
 
 

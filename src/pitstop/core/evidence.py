@@ -45,6 +45,15 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Cache:
+    """A dataset's own cache, as an epoch after the first finds it."""
+
+    name: str  # of the attribute: "frame_cache"
+    entries: int
+    made: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
 class Loader:
     """A DataLoader of the run and its settings."""
 
@@ -63,6 +72,7 @@ class Loader:
     start_ms: float = 0.0  # mean wait for the first batch of an epoch
     made: Line = NOWHERE  # where the loader was built
     used: Line = NOWHERE  # where it is iterated over
+    caches: tuple[Cache, ...] = ()  # of its dataset, in the process that starts the epochs
 
 
 @dataclass(frozen=True, slots=True)

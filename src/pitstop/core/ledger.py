@@ -21,6 +21,7 @@ Cause = Literal[
     "precision",  # busy longer than the same work takes in the device's fastest precision
     "floor",  # the least time that this work takes on this device
     "unmeasured",  # busy, but nobody counted its bytes and FLOPs
+    "unseen",  # busy or idle: no step was looked at, or none with the times of its kernels
 ]
 IDLE: tuple[Cause, ...] = ("data", "sync", "transfer", "launch", "python", "idle")
 BUSY: tuple[Cause, ...] = (
@@ -54,7 +55,7 @@ class Ledger:
     step_ms: float
     device: str  # "cuda" or "cpu": what is busy or idle; on the CPU the main thread in torch
     rows: tuple[Row, ...] = ()
-    floor_known: bool = True  # false where the device's ceilings were never measured
+    floor_known: bool = True  # false where nothing says what the device's least time is
 
     def total(self, *causes: Cause, where: Line | None = None) -> float:
         """Milliseconds of these causes, all of them if none is named, at one line or anywhere."""

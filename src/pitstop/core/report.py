@@ -43,6 +43,7 @@ class Report:
     why: str = ""  # one line: the reason
     next: str = ""  # one line: what to type now
     where: str = ""  # file:line or the item of the machine, when there is one
+    gain: str = ""  # one line: what all findings together can save at most
     machine: Machine | None = None
     checks: tuple[Check, ...] = ()
     ledger: Ledger | None = None  # where the median step went

@@ -3,6 +3,7 @@
 from statistics import median
 
 from pitstop.core.evidence import Evidence
+from pitstop.core.memory import undisturbed
 
 ENOUGH_SAMPLES = 6  # two in each third of the run; fewer say nothing about a trend
 STILL_GROWING = 0.25  # of the whole growth in the last part; a cache that is full has none
@@ -17,9 +18,12 @@ def growth_bytes(evidence: Evidence) -> float | None:
     if not steady:
         return None
     begin, end = steady[0].ended_s, steady[-1].ended_s
-    during = [each for each in evidence.memory if begin <= each.at_s <= end]
-    on_gpu = [(each.at_s, each.gpu_peak_bytes) for each in during if each.gpu_peak_bytes]
-    samples = on_gpu or [(each.at_s, each.host_bytes) for each in during if each.host_bytes]
+    on_gpu = any(each.gpu_peak_bytes for each in evidence.memory)
+    if on_gpu:
+        known = [(each.at_s, each.gpu_peak_bytes or 0) for each in undisturbed(evidence)]
+    else:
+        known = [(each.at_s, each.host_bytes) for each in evidence.memory if each.host_bytes]
+    samples = [(at, size) for at, size in known if begin <= at <= end]
     if len(samples) < ENOUGH_SAMPLES:
         return None
     third = len(samples) // 3

@@ -1,17 +1,19 @@
 """Loading: the loader that feeds the steps, what the wait for it costs, and where it is slow."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from pitstop.core.evidence import Evidence, Line, Loader, Sampled
+from pitstop.core.evidence import Evidence, Line, Loader, Sampled, Step
 from pitstop.core.finding import Metric
 from pitstop.core.units import milliseconds, percent
 from pitstop.diagnose.place import label
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.05  # share of the step in which the GPU waits; below this it is noise
-WORTH_ON_A_CPU = 0.10  # of the step there: workers take cores from the step they are to help
+WORTH_ON_A_CPU = 0.20  # of the step there: a small step has a tenth anyway, and workers take cores
+FAR_LESS = 0.5  # of the mean wait, in the second half of the run: the first was no usual one
 HANDOVER_MS = 2.0  # a batch from a worker costs 1 to 2 ms itself: no setting saves less than that
 
 
@@ -52,12 +54,19 @@ def wait_for_data(recording: Recording) -> Wait | None:
 
 
 def _mean_wait(evidence: Evidence, loader: Loader, dry: bool) -> tuple[float, float]:
-    """Mean wait and mean length of the steps, epochs' first ones left out.
+    """Mean wait and mean length of the steps, of the later ones where those wait far less.
 
     Workers that are too slow deliver in bursts: one step waits long and some do not at all. That
-    is lost on the median. The start of an epoch's workers is another matter.
+    is lost on the median. A cache that the first epoch fills is waited for at the start only.
     """
-    waits = [((step.dry_ms or 0.0) if dry else step.data_wait_ms, step) for step in evidence.steady]
+    whole = _mean_of(evidence.steady, loader, dry)
+    later = _mean_of(evidence.steady[len(evidence.steady) // 2 :], loader, dry)
+    return later if later[0] < FAR_LESS * whole[0] else whole
+
+
+def _mean_of(steps: Sequence[Step], loader: Loader, dry: bool) -> tuple[float, float]:
+    """The same of some steps; the start of an epoch's workers is another matter, and left out."""
+    waits = [((step.dry_ms or 0.0) if dry else step.data_wait_ms, step) for step in steps]
     waits.sort(key=lambda each: -each[0])
     firsts = loader.starts if loader.workers and not loader.persistent else 0
     usual = waits[min(firsts, len(waits) - 1) :]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pitstop.core.evidence import Line, Operation
 
+EMPTYING = "torch.cuda.empty_cache"  # as it is recorded, though it is no operation
 TENSOR = re.compile(r"(\w+)\[([\d,]*)\]@(\w+)")
 
 

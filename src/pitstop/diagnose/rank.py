@@ -15,6 +15,7 @@ LOOP: tuple[Cause, ...] = ("sync", "python", "launch", *BUSY)  # all that a line
 # The causes that a rule's saving is taken from. Of rules that claim the same, the one that stands
 # first says best what to do, and keeps its saving; the others get what is left.
 CLAIMS: dict[str, tuple[Cause, ...]] = {
+    "PIT113": ("data",),
     "PIT102": ("data",),
     "PIT101": ("data",),
     "PIT110": ("data",),
@@ -24,10 +25,11 @@ CLAIMS: dict[str, tuple[Cause, ...]] = {
     "PIT201": LOOP,
     "PIT205": LOOP,
     "PIT208": LOOP,
+    "PIT212": ("python",),
     "PIT209": ("sync", "transfer", "launch", "python", "idle"),
     "PIT404": ("launch", "python", "sync"),
     "PIT206": ("launch", "python"),
-    "PIT301": ("precision",),
+    "PIT301": ("precision", "above", "repeated"),
     "PIT302": ("precision",),
     "PIT605": ("above",),
     "PIT408": ("above",),

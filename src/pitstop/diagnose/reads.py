@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pitstop.core.evidence import Line, Operation
 from pitstop.core.ledger import Ledger
-from pitstop.diagnose.operations import by_line, short
+from pitstop.diagnose.operations import EMPTYING, by_line, short
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.row_loops import READ, READERS, ROWS, VIEWS, is_beside, rows_taken
 from pitstop.diagnose.transfers import copy_lines
@@ -13,7 +13,6 @@ from pitstop.diagnose.transfers import copy_lines
 WORTH_MENTIONING = 0.01  # of the step, on a GPU; a suspicion that costs less is cleared
 WORTH_ON_A_CPU = 0.05  # of the step there, where the read itself is all that can be saved
 FEWEST_NUMBERS = 20  # read by one line of a step; a few are metrics that somebody logs
-EMPTYING = "torch.cuda.empty_cache"  # which has its own rule
 WORDS = {
     READ: "`.item()`",
     "_to_copy": "`.cpu()`",

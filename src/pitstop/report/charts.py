@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import quantiles
 
 from pitstop.core.evidence import PHASES, Evidence, Step
+from pitstop.core.memory import undisturbed
 from pitstop.core.units import binary_bytes, milliseconds
 
 WIDTH, HEIGHT = 720.0, 180.0  # the frame that points are placed in
@@ -88,7 +89,7 @@ def memory_curves(evidence: Evidence) -> list[Curve]:
     last = max((each.at_s for each in evidence.memory), default=0.0)
     series = {
         "host": [(each.at_s, each.host_bytes) for each in evidence.memory],
-        "GPU, highest so far": [(each.at_s, each.gpu_peak_bytes) for each in evidence.memory],
+        "GPU, highest so far": [(each.at_s, each.gpu_peak_bytes) for each in undisturbed(evidence)],
     }
     known = {
         name: [(at, value) for at, value in points if value is not None]

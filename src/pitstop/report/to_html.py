@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from pitstop.core.evidence import Line
+from pitstop.core.finding import Finding
 from pitstop.core.ledger import Ledger
 from pitstop.core.report import Report
 from pitstop.core.units import binary_bytes, count, milliseconds, percent, rate
@@ -41,7 +43,7 @@ def render(report: Report) -> str:
     )
     environment.filters.update(
         milliseconds=milliseconds, percent=percent, bytes=binary_bytes, count=count, rate=rate,
-        place=wording.place, stake=wording.stake, short=waterfall.short_place,
+        place=_place, stake=wording.stake, short=waterfall.short_place, coded=_coded,
     )  # fmt: skip
     first = report.ranks[0] if report.ranks else None
     template = environment.get_template("report.html")
@@ -60,6 +62,23 @@ def render(report: Report) -> str:
         width=charts.WIDTH,
         height=charts.HEIGHT,
     )
+
+
+def _coded(text: str) -> Markup:
+    """A text whose words between backticks are code; everything in it is escaped."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # one without its partner
+        return escape(text)
+    code = Markup("<code>{}</code>")
+    return Markup("").join(
+        code.format(part) if index % 2 else escape(part) for index, part in enumerate(parts)
+    )
+
+
+def _place(finding: Finding) -> str:
+    """Where a finding is; a run knows no columns."""
+    told = wording.place(finding)
+    return told.rpartition(":")[0] if finding.span and finding.confidence == "measured" else told
 
 
 def _operations(ledger: Ledger) -> Iterator[OperationRow]:

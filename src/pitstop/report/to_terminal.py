@@ -68,7 +68,7 @@ def render(report: Report, color: bool = False, width: int | None = None) -> str
 
 def _parts(report: Report) -> Iterator[RenderableType]:
     yield _headline(report)
-    for section in (_checks, _ledger, _tables, _findings, _trials, _comparisons, _remarks):
+    for section in (_checks, _ledger, _findings, _tables, _trials, _comparisons, _remarks):
         parts = list(section(report))
         yield from ("", *parts) if parts else ()
 
@@ -130,16 +130,23 @@ def _table(table: Table) -> RenderableType:
 
 
 def _findings(report: Report) -> Iterator[Text]:
-    for index, finding in enumerate(each for each in report.findings if each.span):
+    """Each on a line; those of a run with what to do, and the dearest with their source.
+
+    A check says what a finding without a place is about.
+    """
+    shown = [each for each in report.findings if each.span or not report.checks]
+    for index, finding in enumerate(shown):
         yield _finding(finding)
         if index < EXCERPTS:
             yield from (Text(f"    {line}", style="dim") for line in finding.excerpt)
+        if report.ranks and finding.cure:
+            yield Text(f"    → {finding.cure}", style="green")
 
 
 def _finding(finding: Finding) -> Text:
     """Ruff's one-line shape: place, code, whether ``--fix`` mends it, message, cost."""
     line = Text.assemble(
-        f"{place(finding)}: ",
+        f"{place(finding)}: " if place(finding) else "",
         (finding.code, STYLES[finding.severity]),
         " [*] " if finding.fix else " ",
         finding.message,

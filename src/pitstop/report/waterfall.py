@@ -10,6 +10,7 @@ from pitstop.core.ledger import IDLE, Cause, Ledger, Row
 ORDER: tuple[Cause, ...] = (
     "floor",
     "unmeasured",
+    "unseen",
     "precision",
     "above",
     "optimizer",
@@ -27,6 +28,7 @@ ORDER: tuple[Cause, ...] = (
 LABELS: dict[Cause, str] = {
     "floor": "floor of the hardware",
     "unmeasured": "busy, floor unknown",
+    "unseen": "GPU not measured",
     "precision": "slower precision than it has",
     "above": "kernels above their floor",
     "optimizer": "optimizer",
@@ -45,9 +47,10 @@ ON_CPU: dict[Cause, str] = {
     "above": "operations above their floor",
     "python": "Python outside torch",
     "idle": "outside torch, not sampled",
+    "unseen": "not inspected",
     "data": "waiting for data",
 }
-BAR = 24  # characters of the longest bar
+BAR = 20  # characters of the longest bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +86,15 @@ def label(cause: Cause, ledger: Ledger) -> str:
 
 def drawn(bar: Bar) -> str:
     """The bar in characters, floating where the waterfall has come to."""
-    begin, end = round(bar.begin * BAR), round(bar.end * BAR)
+    begin, end = min(round(bar.begin * BAR), BAR - 1), round(bar.end * BAR)
     return " " * begin + ("█" * (end - begin) or "▏")
 
 
 def dearest(bar: Bar) -> str:
-    """The operation and line that most of a bar is made of."""
-    words = (bar.dearest.what, short_place(bar.dearest.where))
-    return " ".join(word for word in words if word)
+    """The line and operation that most of a bar is made of; a narrow screen cuts off the end."""
+    line = bar.dearest.where
+    place = f"{PurePath(line.path).name}:{line.line}" if line.path else ""
+    return " ".join(word for word in (place, bar.dearest.what) if word)
 
 
 def short_place(line: Line) -> str:

@@ -13,10 +13,11 @@ STATUSES: tuple[Status, ...] = ("ok", "warn", "FAIL", "n/a")
 
 
 def headline(report: Report) -> list[tuple[str, str]]:
-    """Label and text of the lines Verdict, Why, Next and Where that the report has."""
+    """Label and text of the lines Verdict, Why, Gain, Next and Where that the report has."""
     lines = [
         ("Verdict", report.verdict),
         ("Why", report.why),
+        ("Gain", report.gain),
         ("Next", report.next),
         ("Where", report.where),
     ]

@@ -29,7 +29,7 @@ def test_names_the_loader_and_what_a_double_batch_saves_at_most():
 
 def test_knows_accumulated_batches():
     (finding,) = batch_headroom_unused(run(batches=120))
-    assert ", and 12 batches are accumulated; " in finding.message
+    assert ", and 12 batches are accumulated: " in finding.message
     assert finding.cure == "a larger batch, and fewer of them to a step"
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from diagnose.builders import backward_passes, call, recording, without_ledger, work
@@ -16,8 +18,9 @@ CALLS = (
 
 def run(again_us=20.0, moved_gib=30, peak_gib=24, passes=1, gpus=(GPU,)):
     operations = (
-        work(again_us, 2, moved_bytes=moved_gib * GIB),
-        work(10.0, 1, backward=True),
+        work(again_us / 2, 2, phase="backward", moved_bytes=moved_gib * GIB),
+        work(again_us / 2, phase="backward"),  # of a function, in no module
+        work(10.0, 1, phase="backward", backward=True),
         work(90 - again_us, 0),
         backward_passes(passes),
     )
@@ -38,6 +41,14 @@ def test_names_what_is_computed_again_and_the_memory_it_would_take():
 
 def test_the_batches_of_an_accumulated_step_need_their_memory_one_after_the_other():
     assert checkpointing_not_needed(run(moved_gib=60, passes=2)) != []
+
+
+def test_a_function_that_is_computed_again_is_named_by_its_dearest_line():
+    made = run()
+    plain = replace(made, ranks=(replace(made.evidence, calls=()),))
+    plain.__dict__["ledger"] = made.ledger
+    (finding,) = checkpointing_not_needed(plain)
+    assert (finding.span.path, finding.span.line) == ("model.py", 99)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import pytest
 
 from diagnose.builders import call, loader, recording, without_ledger, work
+from pitstop.core.ledger import Ledger, Row
 from pitstop.diagnose.rules.frozen_encoder_reruns import frozen_encoder_reruns
 
 IDS = "int64[4,77]@cpu"
@@ -25,6 +26,14 @@ def test_tokens_of_a_dataset_that_ends_are_a_suspicion():
         "`TextModel` is frozen and reads tokens of a dataset of 96 samples, and takes 20.0 ms of "
         "100 ms."
     )
+
+
+def test_without_the_times_of_kernels_no_cost_is_told():
+    made = run(encoder(parameters=100_000))
+    made.__dict__["ledger"] = Ledger(100.0, "cuda", (Row("unseen", 100.0),), floor_known=False)
+    (finding,) = frozen_encoder_reruns(made)
+    assert finding.message.endswith("is frozen and reads tokens of a dataset of 96 samples.")
+    assert (finding.saving, finding.severity) == (None, "note")
 
 
 def test_the_same_content_twice_is_certain():

@@ -21,9 +21,20 @@ def test_names_the_line_that_launches_most_and_counts_the_kernels():
     assert finding.message.startswith("Between 1000 kernels the GPU idles for 24.0 ms of 100 ms:")
 
 
+def test_python_in_short_silences_between_launches_counts():
+    rows = Row("launch", 8), Row("python", 6, calls=40), Row("python", 9, "", line(3), 40)
+    (finding,) = launch_bound(recording(*rows, device="cuda"))
+    assert finding.saving == pytest.approx(0.14)
+
+
+def test_one_long_silence_is_other_work():
+    rows = Row("launch", 8), Row("python", 60, calls=3)
+    assert launch_bound(recording(*rows, device="cuda")) == []
+
+
 @pytest.mark.parametrize(
     ("row", "device"),
-    [(Row("launch", 14.9), "cuda"), (Row("python", 50), "cuda"), (Row("launch", 50), "cpu")],
+    [(Row("launch", 9.9), "cuda"), (Row("python", 50), "cuda"), (Row("launch", 50), "cpu")],
 )
 def test_quiet_where_launches_are_not_to_blame(row, device):
     assert launch_bound(recording(row, device=device, operations=OPERATIONS)) == []

@@ -1,6 +1,7 @@
 import pytest
 
 from diagnose.builders import line, loader, recording, sampled, without_ledger
+from pitstop.core.evidence import Step
 from pitstop.core.ledger import Ledger, Row
 from pitstop.core.machine import Machine
 from pitstop.diagnose.rules.loader_without_workers import loader_without_workers
@@ -61,4 +62,21 @@ def test_quiet_with_workers_and_without_evidence():
 def test_the_loader_that_trains_is_the_one_that_counts():
     validation = loader(dataset="Held", batches=900, trains=False, made=line(6))
     run = recording(Row("data", 30), loaders=(validation, loader(workers=2)))
+    assert loader_without_workers(run) == []
+
+
+def test_bursts_count_and_the_filling_of_a_cache_does_not():
+    waiting, quick = Step(62.0, data_wait_ms=60.0), Step(2.0)
+    bursts = recording(loaders=(loader(),), steps=(waiting, quick, quick, quick) * 5)
+    bursts.__dict__["ledger"] = Ledger(2.0, "cpu", (Row("floor", 2.0),))
+    (finding,) = loader_without_workers(bursts)
+    assert finding.saving > 0.8
+    filled = recording(loaders=(loader(),), steps=(waiting,) * 5 + (quick,) * 15)
+    filled.__dict__["ledger"] = bursts.ledger
+    assert loader_without_workers(filled) == []
+
+
+def test_a_tenth_of_a_short_step_is_what_any_loader_takes():
+    run = recording(loaders=(loader(),))
+    run.__dict__["ledger"] = Ledger(30.0, "cpu", (Row("data", 3.5), Row("floor", 26.5)))
     assert loader_without_workers(run) == []

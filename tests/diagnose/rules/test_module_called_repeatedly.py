@@ -42,7 +42,7 @@ def test_two_families_share_what_batching_saves():
     calls = call("a", 11), call("a", 12), call("b", 13), call("b", 14)
     operations = work(10, 0), work(10, 1), work(30, 2), work(30, 3), work(20)
     made = recording(Row("repeated", 20.0), calls=calls, operations=operations)
-    assert [each.saving for each in module_called_repeatedly(made)] == pytest.approx([0.05, 0.15])
+    assert [each.saving for each in module_called_repeatedly(made)] == pytest.approx([0.15, 0.05])
 
 
 def test_modules_of_a_list_at_one_line_are_one_finding():
@@ -66,6 +66,14 @@ def test_batch_norm_in_training_makes_it_a_note():
     evaluated = calls[0], replace(norm, training=False), calls[2]
     made = recording(calls=evaluated, operations=(work(20, 0), work(20, 2), work(60)))
     assert module_called_repeatedly(made)[0].severity == "warning"
+
+
+def test_what_is_called_on_the_same_lines_is_told_once_by_its_dearest():
+    calls = [call(name, number) for number in (11, 12) for name in ("embed", "encoder")]
+    operations = [work(micros, place) for place, micros in enumerate((2, 30, 2, 30))]
+    made = recording(Row("repeated", 20.0), calls=tuple(calls), operations=tuple(operations))
+    (finding,) = module_called_repeatedly(made)
+    assert finding.message.startswith("`encoder` is called 2 times")
 
 
 def test_quiet_on_the_batches_of_an_accumulated_step():

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from diagnose.builders import line, recording, steps
+from diagnose.builders import line, recording, steps, without_ledger
 from pitstop.core.evidence import NonFinite, Optimizer
 from pitstop.diagnose.rules.non_finite import non_finite
 
@@ -85,3 +85,20 @@ def test_a_gradient_that_overflows_under_a_scaler_is_its_daily_work():
 
 def test_quiet_where_all_is_finite():
     assert non_finite(run()) == []
+
+
+def test_a_line_that_writes_a_nan_into_weights_is_named_and_not_the_optimizer():
+    words = "a line of the script writes a NaN into one of them"
+    bad = NonFinite(5, "weights", line(33), detail=words)
+    made = without_ledger(non_finite=bad, optimizers=(Optimizer("Adam", made=line(4)),))
+    (finding,) = non_finite(made)
+    assert finding.span.line == 33
+    assert finding.message == f"Step 5: weights are not finite: {words}."
+
+
+def test_large_weights_are_not_called_infinite():
+    bad = NonFinite(5, "weights", line(33), detail="weights as large as 1.4e+10")
+    made = without_ledger(non_finite=bad, optimizers=(Optimizer("Adam", made=line(4)),))
+    (finding,) = non_finite(made)
+    assert finding.span.line == 4
+    assert finding.message == "Step 5: the step before left weights as large as 1.4e+10."

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from diagnose.builders import line, operation, recording, without_ledger
@@ -33,6 +35,11 @@ def test_idle_time_of_no_known_line_is_explained_as_long_as_it_took():
 def test_quiet_where_the_gpu_loses_nothing(shapes, name, micros, row):
     found = operation(name, line(20), shapes, micros=micros)
     assert op_runs_on_cpu(recording(row, device="cuda", operations=(found,))) == []
+
+
+def test_quiet_while_a_batch_is_put_together():
+    reads = replace(ADDS, phase="wait")
+    assert op_runs_on_cpu(recording(IDLE, device="cuda", operations=(reads,))) == []
 
 
 def test_quiet_without_a_gpu_or_evidence():

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Cause
+from pitstop.core.memory import peak_bytes
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes, percent
 from pitstop.diagnose.loading import feeding_loader
@@ -32,7 +33,7 @@ def batch_headroom_unused(recording: Recording) -> Iterator[Finding]:
     evidence, ledger = recording.evidence, recording.ledger
     loader = feeding_loader(evidence)
     room = max((gpu.memory_bytes for gpu in recording.machine.gpus), default=0)
-    peak = max((each.gpu_peak_bytes or 0 for each in evidence.memory), default=0)
+    peak = peak_bytes(evidence)
     if ledger is None or loader is None or not loader.trains:
         return
     share = ledger.share(ledger.total(*FIXED)) / 2
@@ -41,8 +42,9 @@ def batch_headroom_unused(recording: Recording) -> Iterator[Finding]:
     rounds = round(loader.batches / max(1, len(evidence.steps)))
     accumulated = f", and {rounds} batches are accumulated" if rounds > 1 else ""
     yield Finding(
-        f"A batch takes {binary_bytes(peak)} of {binary_bytes(room)}{accumulated}; twice the "
-        f"batch would halve what a step costs anyway, {percent(share)} at most.",
+        f"The step takes {binary_bytes(peak)} of {binary_bytes(room)}{accumulated}: twice the "
+        f"batch fits, and would halve what launches, Python and optimizer cost each sample, "
+        f"{percent(share)} at most.",
         span=span(loader.made),
         cure="a larger batch" + (", and fewer of them to a step" if rounds > 1 else ""),
         severity="note",

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.diagnose.cost import idle_behind, of_step
-from pitstop.diagnose.operations import by_line
+from pitstop.diagnose.operations import EMPTYING, by_line
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
-EMPTYING = "torch.cuda.empty_cache"  # as it is recorded
 WORTH_MENTIONING = 0.01  # of the step; a suspicion that costs less is cleared
 
 

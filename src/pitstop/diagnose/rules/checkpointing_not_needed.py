@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 
+from pitstop.core.evidence import Line, Operation
 from pitstop.core.finding import Finding, Metric
+from pitstop.core.memory import peak_bytes
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
-from pitstop.diagnose.calls import CallTree, backward_passes, call_tree, lines_of, stretch
+from pitstop.diagnose.calls import backward_passes, call_tree, timed
 from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.05  # of the step spent computing again; less is a fair price for memory
@@ -30,19 +33,19 @@ def checkpointing_not_needed(recording: Recording) -> Iterator[Finding]:
     """
     evidence, ledger = recording.evidence, recording.ledger
     room = max((gpu.memory_bytes for gpu in recording.machine.gpus), default=0)
-    peak = max((each.gpu_peak_bytes or 0 for each in evidence.memory), default=0)
+    peak = peak_bytes(evidence)
     if ledger is None or not room or not peak:
         return
-    tree = call_tree(evidence)
-    again = tree.outermost([each for each, call in enumerate(tree.calls) if call.recomputed])
-    ms = tree.ms(sum(tree.micros[each] - tree.backward_micros[each] for each in again), ledger)
-    kept = _written_bytes(recording, tree, set(again)) / max(1, backward_passes(evidence))
+    again = [(each, micros) for each, micros in timed(evidence) if _is_recomputed(each)]
+    ms = call_tree(evidence).ms(sum(micros for _, micros in again), ledger)
+    written = WRITTEN * sum(each.moved_bytes for each, _ in again)
+    kept = written / max(1, backward_passes(evidence))
     if ledger.share(ms) < WORTH_MENTIONING or peak + kept > FITS * room:
         return
     yield Finding(
         f"Checkpointing computes {of_step(ms, ledger)} again; without it the peak of "
         f"{binary_bytes(peak)} would be about {binary_bytes(peak + kept)} of {binary_bytes(room)}.",
-        span=stretch(lines_of(tree, again[:1])),
+        span=span(_first_line(recording, again)),
         cure="switch checkpointing off, or keep it for the largest blocks alone",
         confidence="suspected",  # the time is measured, the memory estimated
         metrics=(Metric("computed again", ms, "ms"), Metric("kept instead", kept, "B")),
@@ -51,12 +54,12 @@ def checkpointing_not_needed(recording: Recording) -> Iterator[Finding]:
     )
 
 
-def _written_bytes(recording: Recording, tree: CallTree, again: set[int]) -> float:
-    """What the recomputed operations of the whole step write."""
-    inside = {
-        each for each in range(len(tree.calls)) if again.intersection((each, *tree.above(each)))
-    }
-    operations = recording.evidence.operations
-    return WRITTEN * sum(
-        each.moved_bytes for each in operations if each.call in inside and not each.backward
-    )
+def _is_recomputed(operation: Operation) -> bool:
+    """Whether it is an operation of a forward pass, in the midst of a backward one."""
+    return operation.phase == "backward" and not operation.backward
+
+
+def _first_line(recording: Recording, again: list[tuple[Operation, float]]) -> Line:
+    """Where a module is called again; where only functions are, the dearest operation's line."""
+    called = (call.where for call in recording.evidence.calls if call.recomputed)
+    return next(called, max(again, key=lambda each: each[1])[0].where)

@@ -2,18 +2,11 @@
 
 from collections.abc import Iterator
 
-from pitstop.core.evidence import Settings
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.place import span
-from pitstop.diagnose.precision import (
-    CONVOLUTIONS,
-    MATRICES,
-    in_float32,
-    slow_rows,
-    tf32_saves_ms,
-)
+from pitstop.diagnose.precision import TAKEN_FROM, in_float32, saves_ms, slow_rows, without_tf32
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.02  # of the step; it is one line to write, and it rounds
@@ -37,11 +30,12 @@ def fp32_matmul_without_tf32(recording: Recording) -> Iterator[Finding]:
     ledger, settings = recording.ledger, recording.evidence.settings
     if ledger is None or ledger.device != "cuda" or settings is None:
         return
-    names = _without_tf32(settings)
+    names = without_tf32(settings)
     operations = in_float32(recording.evidence, names)
-    rows = [row for row in slow_rows(recording, names) if operations]
-    at_most = tf32_saves_ms(operations, recording.limits)
-    left = sum(row.ms for row in rows)
+    rows = slow_rows(recording, names, TAKEN_FROM) if operations else []
+    limits = recording.limits
+    at_most = saves_ms(operations, limits, limits.tf32_flops if limits else None)
+    left = sum(row.ms for row in rows if at_most is not None or row.cause == "precision")
     ms = left if at_most is None else min(left, at_most)
     if not rows or ledger.share(ms) < WORTH_MENTIONING:
         return
@@ -54,8 +48,3 @@ def fp32_matmul_without_tf32(recording: Recording) -> Iterator[Finding]:
         saving=ledger.share(ms),
         changes=("tf32",),
     )
-
-
-def _without_tf32(settings: Settings) -> set[str]:
-    matrices = set() if settings.tf32_matmul else MATRICES
-    return matrices | (set() if settings.tf32_cudnn else CONVOLUTIONS)

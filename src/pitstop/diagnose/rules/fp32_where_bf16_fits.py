@@ -6,7 +6,14 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.place import span
-from pitstop.diagnose.precision import CONVOLUTIONS, MATRICES, in_float32, slow_rows
+from pitstop.diagnose.precision import (
+    PRODUCTS,
+    TAKEN_FROM,
+    in_float32,
+    saves_ms,
+    slow_rows,
+    without_tf32,
+)
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.05  # of the step: another precision must be tried and its numbers watched
@@ -31,9 +38,13 @@ def fp32_where_bf16_fits(recording: Recording) -> Iterator[Finding]:
     if ledger is None or ledger.device != "cuda" or settings is None or settings.autocast:
         return  # few CPUs have units for it, and what is small enough for one gains nothing
     rows = slow_rows(recording)
-    if not rows or not in_float32(recording.evidence, MATRICES | CONVOLUTIONS):
+    if not rows or not in_float32(recording.evidence, PRODUCTS):
         return
-    ms = sum(row.ms for row in rows)
+    plain = in_float32(recording.evidence, without_tf32(settings))
+    limits = recording.limits
+    at_most = saves_ms(plain, limits, limits.bf16_flops if limits else None)
+    left = sum(row.ms for row in slow_rows(recording, PRODUCTS, TAKEN_FROM))
+    ms = max(sum(row.ms for row in rows), min(left, at_most or 0.0))
     if ledger.share(ms) < WORTH_MENTIONING:
         return
     yield Finding(

@@ -57,8 +57,9 @@ def frozen_encoder_reruns(recording: Recording) -> Iterator[Finding]:
         tokens = f"reads tokens of a dataset of {count(samples, 'sample')}"
         often = f"{same} times a step" if same > 1 else "again from step to step"
         why = f"gets the same input {often}" if same else tokens
+        cost = f", and takes {of_step(ms, ledger)}" if ms else ""
         yield Finding(
-            f"`{calls[0].path}` is frozen and {why}, and takes {of_step(ms, ledger)}.",
+            f"`{calls[0].path}` is frozen and {why}{cost}.",
             span=span(line),
             cure="encode each input once and keep the result, keyed by content",
             severity="warning" if share >= WORTH_MENTIONING else "note",
@@ -67,7 +68,7 @@ def frozen_encoder_reruns(recording: Recording) -> Iterator[Finding]:
                 Metric("frozen encoder", ms, "ms"),
                 Metric("its parameters", calls[0].parameters, "numbers"),
             ),
-            saving=share,
+            saving=share if ms else None,
         )
 
 

@@ -12,7 +12,7 @@ from pitstop.diagnose.parameters import Named, roots_of
 from pitstop.diagnose.place import label, span
 from pitstop.diagnose.recording import Recording
 
-WORTH_MENTIONING = 0.02  # of the step; below this a detach is not worth a line of code
+WORTH_MENTIONING = 0.05  # of the step; every generator fills a little of its critic, at no harm
 WASTED = 0.5  # of the backward time: one pass of two is for nothing, or the weights' half of one
 
 

@@ -55,11 +55,12 @@ def _finding(ledger: Ledger, what: str, where: Line, rows: list[Row]) -> Iterato
     if not floor_ms or not calls or total_ms / calls < LARGE_MS:
         return
     norm = GROUP_NORM in what
+    part = "`pitstop.parts.group_norm_silu` in its place"
     yield Finding(
         f"`{what}` takes {of_step(total_ms, ledger)} in {count(calls, 'call')}, "
         f"{total_ms / floor_ms:.0f} times what its bytes and FLOPs need.",
         span=span(where),
-        cure="the part `group_norm_silu`" if norm else "fuse it with its neighbours",
+        cure=part if norm else "fuse it with its neighbours",
         confidence="measured",
         metrics=(Metric("time", total_ms, "ms"), Metric("floor", floor_ms, "ms")),
         saving=ledger.share(above_ms),

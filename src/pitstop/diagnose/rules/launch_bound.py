@@ -4,13 +4,15 @@ from collections.abc import Iterator
 
 from pitstop.core.evidence import NOWHERE
 from pitstop.core.finding import Finding, Metric
+from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.operations import by_line
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
-WORTH_MENTIONING = 0.15  # of the step; every run has short kernels somewhere
+WORTH_MENTIONING = 0.10  # of the step; every run has short kernels somewhere
+BETWEEN_MS = 2.0  # of one silence: to launch the next kernel, torch's own Python takes no longer
 
 
 @rule("PIT206")
@@ -31,7 +33,7 @@ def launch_bound(recording: Recording) -> Iterator[Finding]:
     ledger, evidence = recording.ledger, recording.evidence
     if ledger is None or ledger.device != "cuda":
         return
-    ms = ledger.total("launch")
+    ms = ledger.total("launch") + _between_launches(ledger)
     if ledger.share(ms) < WORTH_MENTIONING:
         return
     launches = sum(each.calls for each in evidence.kernels)
@@ -47,3 +49,9 @@ def launch_bound(recording: Recording) -> Iterator[Finding]:
         saving=ledger.share(ms),
         changes=("compile", "batch-size", "fused-optimizer"),
     )
+
+
+def _between_launches(ledger: Ledger) -> float:
+    """Python that no line of the script explains, in silences too short for other work."""
+    silent = [row for row in ledger.rows if row.cause == "python" and not row.where.path]
+    return sum(row.ms for row in silent if row.calls and row.ms <= BETWEEN_MS * row.calls)

@@ -41,9 +41,10 @@ def loss_term_weighted_zero(recording: Recording) -> Iterator[Finding]:
         if share < WORTH_MENTIONING:
             continue
         names = sorted({starred(tree.calls[position].path) for position in positions})
-        named = ", ".join(f"`{name}`" for name in names[:3])
+        named = " and ".join(f"`{name}`" for name in names[:2])
+        works = "computes" if len(names) == 1 else "compute"
         yield Finding(
-            f"The term at {label(zeroed.where)} is multiplied by zero; {named} computes it for "
+            f"The term at {label(zeroed.where)} is multiplied by zero; {named} {works} it for "
             f"nothing in {of_step(ms, ledger)}, its backward pass included.",
             span=stretch((zeroed.where, *lines_of(tree, positions))),
             cure="compute the term only while its weight is not zero",

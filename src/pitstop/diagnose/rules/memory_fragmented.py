@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Metric
+from pitstop.core.memory import peak_bytes, undisturbed
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
 from pitstop.diagnose.recording import Recording
@@ -24,9 +25,9 @@ def memory_fragmented(recording: Recording) -> Iterator[Finding]:
     Good:
         command = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py"
     """
-    memory = recording.evidence.memory
+    memory = list(undisturbed(recording.evidence))
     reserved = max((each.gpu_reserved_bytes or 0 for each in memory), default=0)
-    peak = max((each.gpu_peak_bytes or 0 for each in memory), default=0)
+    peak = peak_bytes(recording.evidence)
     room = max((gpu.memory_bytes for gpu in recording.machine.gpus), default=0)
     if not room or not peak or reserved < NEARLY_FULL * room:
         return

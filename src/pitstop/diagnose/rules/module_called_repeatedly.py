@@ -50,11 +50,14 @@ def module_called_repeatedly(recording: Recording) -> Iterator[Finding]:
             continue  # tiles have a rule of their own
         families[tree.calls[group[0]].kind, calling_lines(tree, group)].append(group)
     spent = {key: _after_first(tree, groups) for key, groups in families.items()}
-    for key, groups in families.items():
-        ms = tree.ms(spent[key], ledger)
-        if ledger.share(ms) >= WORTH_MENTIONING:
+    told = set()
+    for key in sorted(families, key=lambda each: -spent[each]):
+        ms, lines = tree.ms(spent[key], ledger), key[-1]
+        if ledger.share(ms) >= WORTH_MENTIONING and lines not in told:
+            told.add(lines)  # an embedding beside its encoder is mended with it
             part = spent[key] / sum(spent.values())
-            yield _finding(tree, groups, ms, ledger, min(ms, part * ledger.total("repeated")))
+            batched_ms = min(ms, part * ledger.total("repeated"))
+            yield _finding(tree, families[key], ms, ledger, batched_ms)
 
 
 def _after_first(tree: CallTree, groups: list[Group]) -> float:
@@ -62,7 +65,7 @@ def _after_first(tree: CallTree, groups: list[Group]) -> float:
 
 
 def _finding(
-    tree: CallTree, groups: list[Group], ms: float, ledger: Ledger, saved_ms: float
+    tree: CallTree, groups: list[Group], ms: float, ledger: Ledger, batched_ms: float
 ) -> Finding:
     name = pattern(tree.calls[group[0]].path for group in groups)
     calls, at_once = sum(map(len, groups)), max(map(len, groups))
@@ -78,5 +81,5 @@ def _finding(
         severity="note" if by_batch else "warning",
         confidence="measured",
         metrics=(Metric("calls", calls, "calls"), Metric("calls after the first", ms, "ms")),
-        saving=ledger.share(saved_ms) if ledger.floor_known else None,
+        saving=ledger.share(batched_ms) if ledger.floor_known else None,
     )

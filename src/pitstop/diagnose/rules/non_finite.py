@@ -14,6 +14,8 @@ CURES = {
     "backward": "keep the operation away from where its slope is infinite, such as sqrt of zero",
     "weights": "lower the learning rate or clip the gradient norm before the step",
 }
+LARGE = "weights as large as"  # so a detail begins where they are finite, but not for long
+WRITES = "a line of the script writes"  # so a detail begins where no step did it
 OF_THE_OPERATION = ("of ", "by ", "over ", "with ", "whose ")  # how such a detail begins
 
 
@@ -64,9 +66,10 @@ def _scaler_at_work(evidence: Evidence, found: NonFinite) -> bool:
 
 
 def _place(evidence: Evidence, found: NonFinite) -> Line:
-    """The line to look at; weights are made by their optimizer."""
+    """The line to look at; weights are made by their optimizer, unless a line writes into them."""
     made = (each.made for each in evidence.optimizers if each.made.path)
-    return next(made, found.where) if found.phase == "weights" else found.where
+    by_a_step = found.phase == "weights" and not found.detail.startswith(WRITES)
+    return next(made, found.where) if by_a_step else found.where
 
 
 def _story(found: NonFinite, step: int) -> str:
@@ -77,11 +80,16 @@ def _story(found: NonFinite, step: int) -> str:
     who += (f", {found.detail}," if clause else f" {found.detail}") if beside else ""
     end = f": {found.detail}" if found.detail and not beside else ""
     module = f" in `{found.module}`" if found.module else ""
+    goes_into = f" that goes into `{found.module}`" if found.module else " that comes in"
     what = {
-        "input": f"the batch that comes in{module} already is not finite",
+        "input": f"the batch{goes_into} already is not finite",
         "forward": f"{who}{module} gives the first result that is not finite",
         "backward": f"the gradient of {who}{module} is the first that is not finite",
         "weights": f"weights{module} are not finite after the step before",
     }
     when = f"Step {step}: " if step else ""
+    if found.phase == "weights" and found.detail.startswith(LARGE):
+        return f"{when}the step before left {found.detail}."
+    if found.phase == "weights" and found.detail.startswith(WRITES):
+        return f"{when}weights are not finite: {found.detail}."
     return f"{when}{what.get(found.phase, 'a number is not finite' + module)}{end}."

@@ -53,4 +53,4 @@ def op_runs_on_cpu(recording: Recording) -> Iterator[Finding]:
 def _runs_on_cpu(operation: Operation) -> bool:
     given = tensors(operation)
     on_cpu = bool(given) and all(each.device == "cpu" for each in given)
-    return on_cpu and short(operation) not in {*COPIES, *VIEWS, READ}
+    return on_cpu and operation.phase != "wait" and short(operation) not in {*COPIES, *VIEWS, READ}

@@ -163,7 +163,7 @@ class DSepConv(torch.autograd.Function):
 def launch(name: str, inputs: tuple[Tensor, ...], gradient: Tensor, result: Tensor) -> Tensor:
     """Run one kernel with a thread for each number of the result."""
     count, tensors = result.numel(), (*inputs, gradient, result)
-    source = build_source(name, tensors)  # pit: source-rebuilt
+    source = build_source(name, tensors)
     compile_kernel(name, source)(
         grid=((count + THREADS - 1) // THREADS, 1, 1),
         block=(THREADS, 1, 1),

@@ -1,0 +1,28 @@
+import pytest
+
+from pitstop.core.finding import Finding
+from pitstop.core.ledger import Ledger, Row
+from pitstop.diagnose.gain import at_most, gain
+
+LEDGER = Ledger(100.0, "cuda", (Row("above", 70.0), Row("floor", 30.0)))
+
+
+def test_says_what_the_findings_can_save_together():
+    findings = Finding(saving=0.30), Finding(saving=0.20), Finding()
+    assert gain(findings, LEDGER) == (
+        "at most 50 % of each step: 100 ms would be 50.0 ms, 2.0 times as fast"
+    )
+
+
+def test_never_promises_what_the_hardware_needs():
+    assert at_most([Finding(saving=0.6), Finding(saving=0.6)], LEDGER) == pytest.approx(0.7)
+
+
+def test_leaves_out_notes_and_what_is_no_part_of_a_step():
+    assert at_most([Finding(saving=0.3, severity="note")], LEDGER) == 0.0
+    assert at_most([Finding(saving=0.3, per="epoch")], LEDGER) == 0.0
+
+
+def test_says_nothing_where_there_is_nothing():
+    assert gain((), LEDGER) == ""
+    assert gain([Finding(saving=0.3)], None) == ""

@@ -1,0 +1,82 @@
+"""The report of a recording: its answer, its paths, and tables that agree with its ledger."""
+
+from dataclasses import replace
+
+from diagnose.builders import line, recording, steps, without_ledger
+from pitstop.core.evidence import Evidence, Kernel, Memory, Step
+from pitstop.core.finding import Finding, Span
+from pitstop.core.ledger import Row
+from pitstop.diagnose.place import near
+from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.story import tell
+
+
+def table(report, title):
+    (found,) = [each for each in report.tables if each.title == title]
+    return {name: cells for name, *cells in found.rows}
+
+
+def test_says_what_is_to_be_gained_at_most():
+    found = Finding(saving=0.4, span=Span("/work/train.py", 3, 1, 3, 1), cure="mend it")
+    report = tell(recording(Row("data", 60)), [found], "train.py", 0, "/work")
+    assert report.gain == "at most 40 % of each step: 100 ms would be 60.0 ms, 1.7 times as fast"
+    assert report.where == "train.py:3"
+
+
+def test_a_path_is_told_from_the_folder_that_the_command_was_started_in():
+    span = Span("/work/src/train.py", 3, 1, 3, 1)
+    assert near(span, "/work").path == "src/train.py"
+    assert near(span, "/other").path == near(span, "").path == "/work/src/train.py"
+    assert near(None, "/work") is None
+
+
+def test_the_table_of_phases_is_of_the_usual_step_and_a_note_tells_of_the_others():
+    long = Step(900.0, data_wait_ms=800.0, forward_ms=100.0)
+    made = recording(steps=(*steps(8, forward_ms=100.0), long, long))
+    report = tell(made, [], "train.py", 0)
+    phases = table(report, "mean of the middle half")
+    assert phases == {"forward": ["100 ms", "100 %"], "step": ["100 ms", "100 %"]}
+    assert "some steps are far longer, up to 900 ms: the mean is 260 ms" in report.notes
+
+
+def test_a_run_on_a_cpu_has_no_row_for_the_memory_of_a_gpu():
+    made = recording(memory=(Memory(1.0, host_bytes=2**30),))
+    assert list(table(tell(made, [], "train.py", 0), "memory")) == ["host, script and workers"]
+    on_gpu = recording(device="cuda", memory=(Memory(1.0, gpu_peak_bytes=2**30),))
+    assert table(tell(on_gpu, [], "t", 0), "memory")["GPU, allocated"] == ["1.0 GiB"]
+
+
+def test_a_run_without_steps_has_a_report_too():
+    report = tell(without_ledger(), [], "train.py", 1)
+    assert "no undisturbed step" in report.verdict
+    assert report.gain == ""
+
+
+def run_of(count, device_ms=None, **evidence):
+    made = tuple(Step(100.0, device_ms=device_ms) for _ in range(count))
+    return Recording((Evidence(steps=made, warmup_steps=1, step_kind="loader", **evidence),))
+
+
+def test_a_gpu_that_was_not_measured_is_said_to_be_so_and_how_to_measure_it():
+    report = tell(run_of(8, device_ms=99.0), [], "train.py", -15)
+    assert report.verdict == "train.py: 100 ms per step."
+    assert report.why.startswith("The GPU was not measured: the run ended before the step that is ")
+    assert report.next == "let it run for 3 more steps, or begin sooner with a smaller --warmup"
+
+
+def test_a_run_that_was_never_inspected_says_so():
+    assert tell(run_of(4), [], "t", 0).why.startswith("Not inspected: the run ended before")
+    assert tell(run_of(4), [], "t", 0).next.startswith("let it run for 4 more steps")
+    long = tell(run_of(60), [], "t", 0)
+    assert long.why.startswith("Not inspected: no step was looked into")
+    assert long.next == "run it again with --inspect 2, and without a profiler of its own"
+
+
+def test_a_floor_that_nobody_knows_is_not_told():
+    kernels = (Kernel("gemm", 1, 5e4),)
+    assert tell(run_of(20, kernels=kernels), [], "t", 0).verdict == "t: 100 ms per step."
+
+
+def test_a_place_that_is_not_known_is_left_out():
+    made = recording(Row("python", 50.0, "", line(3)))
+    assert tell(made, [replace(Finding("x", saving=0.1), code="PIT703")], "t", 0).where == ""
