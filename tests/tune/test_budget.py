@@ -20,7 +20,7 @@ def test_fresh_pairs_cost_a_start_each_and_blocks_one_in_all():
     assert COSTS.candidate_s(FRESH) == pytest.approx(14 * 7.0)
 
 
-@pytest.mark.parametrize(("step_s", "steps", "block"), [(0.001, 63, 20), (0.3, 23, 2), (30, 9, 1)])
+@pytest.mark.parametrize(("step_s", "steps", "block"), [(0.001, 63, 20), (0.3, 23, 3), (30, 9, 1)])
 def test_runs_are_as_long_as_steps_allow(step_s, steps, block):
     costs = choose(5.0, step_s)
     assert (costs.steps, costs.toggle.steps) == (steps, block)

@@ -5,9 +5,9 @@ import pytest
 from pitstop.tune import busy
 
 
-@pytest.mark.parametrize(("load", "said"), [(0.4, ""), (9.0, "load 9.0, cores 2")])
-def test_a_busy_machine_is_said_before_anything_is_measured(load, said, monkeypatch):
+@pytest.mark.parametrize(("use", "said"), [(4.0, ""), (90.0, "others use 1.8 of 2 cores")])
+def test_a_busy_machine_is_said_before_anything_is_measured(use, said, monkeypatch):
     monkeypatch.setattr(busy.os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(busy.psutil, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(busy.psutil, "cpu_percent", lambda _: use)
     assert said in busy.busy()
     assert bool(busy.busy()) == bool(said)

@@ -147,7 +147,7 @@ def test_on_a_noisy_machine_a_small_gain_is_noisy_and_nothing_is_kept():
     track = Simulated(lambda on: 97.0 if on else 100.0, noise=0.15)
     found = search(track, [candidate("tf32")])
     assert verdicts(found) == {"tf32": "noisy"}
-    assert found.trials[0].step.pairs == 24
+    assert found.trials[0].step.pairs == 12, "more would be a waste of time"
     assert found.kept == ()
 
 

@@ -10,7 +10,7 @@ from pitstop.tune.plan import Toggle
 
 RUN_SECONDS = 6.0  # of steps in a timed run: as long as most scripts take to start
 STEPS = (6, 60)  # timed in a run at least and at most: loaders deliver in bursts of some steps
-BLOCK_SECONDS = 0.4  # of timed steps in a block: scheduling hiccups of some ms are 1 % of it
+BLOCK_SECONDS = 0.8  # of timed steps in a block: scheduling hiccups of some ms are 1 % of it
 BLOCK_STEPS = (1, 20)
 TOGGLE_SECONDS = 2.0  # of steps before the first block: caches fill, algorithms are chosen
 TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again

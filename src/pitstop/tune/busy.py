@@ -4,16 +4,20 @@ import os
 
 import psutil
 
-LOAD = 0.5  # of the cores: what waits or runs beside us then takes turns with our own threads
+LISTEN_S = 0.5
+OTHERS = 0.25  # of the cores: what runs beside us then takes turns with our own threads
 
 
 def busy() -> str:
-    """A line for the user where other programs will blur what is measured; else empty."""
+    """A line for the user where other programs will blur what is measured; else empty.
+
+    The load average would also tell of what has just ended, such as the installation of Pitstop.
+    """
     cores = os.cpu_count() or 1
-    load = psutil.getloadavg()[0]
-    if load < LOAD * cores:
+    share = psutil.cpu_percent(LISTEN_S) / 100
+    if share < OTHERS:
         return ""
     return (
-        f"this machine is busy (load {load:.1f}, cores {cores}): all of this takes longer, and "
-        "small gains may drown in noise"
+        f"this machine is busy (others use {share * cores:.1f} of {cores} cores): all of this "
+        "takes longer, and small gains may drown in noise"
     )

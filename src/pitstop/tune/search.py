@@ -9,7 +9,8 @@ against those of the untouched script. What fails, runs out of memory or drifts 
 
 **Then time**, in pairs that alternate, as ``compare.pairs`` has it: blocks of steps inside one
 process where the change can be switched, else fresh processes. What is better beyond the noise is
-kept. What took much longer in its first run than the runs before and after it is spared the pairs.
+kept, what is far from that is given up early. What took much longer in its first run than the runs
+before and after it is spared the pairs.
 
 **Passengers.** A change may have been kept for what a later one does as well. Each is left out once
 more, and goes if it no longer helps.
@@ -33,7 +34,7 @@ from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import Candidate, rival
 from pitstop.tune.found import Asked, Found, Listener, leading
 from pitstop.tune.plan import Wanted
-from pitstop.tune.timed import mean_ms, timed
+from pitstop.tune.timed import Settled, mean_ms, timed
 from pitstop.tune.track import Changes, Checked, RunError, Track, label
 
 NEAR_LIMIT = 0.92  # of the device's memory: the rest goes to fragments, cuDNN and longer inputs
@@ -127,7 +128,8 @@ class Search:
             if self._hopeless(checked):
                 note = "much slower in its first run than the runs around it"
                 return self._trial(candidate, wanted, "not-faster", checked, note)
-            times = self._timed(replace(candidate, options=(wanted.options,)), self._changes)
+            alone = replace(candidate, options=(wanted.options,))
+            times = self._timed(alone, self._changes, weigh.clear_or_hopeless)
         except RunError as error:
             return self._trial(candidate, wanted, error.verdict, checked, error.note)
         step = weigh.compared(times)
@@ -167,12 +169,12 @@ class Search:
             return ""
         return f"faster, but its peak of {binary_bytes(peak)} comes near the {binary_bytes(limit)}"
 
-    def _timed(self, candidate: Candidate, others: Changes) -> Pairs[float]:
+    def _timed(self, candidate: Candidate, others: Changes, settled: Settled) -> Pairs[float]:
         """Pairs without and with a change, as many as it takes or time allows."""
         (wanted,) = candidate.wanted()
         toggles = candidate.change.toggles
         looks = looks_within(max(pairs.FEWEST, self._costs.affordable(self._left_s, toggles)))
-        return timed(self._track, wanted, others, toggles, looks)
+        return timed(self._track, wanted, others, toggles, looks, settled)
 
     # Passengers
 
@@ -186,7 +188,7 @@ class Search:
             self._listener.doing(f"all that is kept, without {label(wanted)}")
             others = tuple(each for each in self._changes if each != wanted)
             try:
-                step = weigh.compared(self._timed(candidate, others))
+                step = weigh.compared(self._timed(candidate, others, weigh.clear))
             except RunError:
                 continue  # the others do not run without it
             if not weigh.helps(step) and self._holds(others):

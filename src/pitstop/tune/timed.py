@@ -1,22 +1,28 @@
 """Timed: pairs of times without and with a change, from blocks of steps or from fresh processes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pitstop.compare import pairs
 from pitstop.compare.pairs import Pairs
 from pitstop.compare.quantities import Sample, step_ms
-from pitstop.tune import weigh
 from pitstop.tune.plan import Wanted
 from pitstop.tune.track import Changes, RunError, Track
 
+Settled = Callable[[Pairs[float]], bool]
+
 
 def timed(
-    track: Track, wanted: Wanted, others: Changes, toggles: bool, looks: Sequence[int]
+    track: Track,
+    wanted: Wanted,
+    others: Changes,
+    toggles: bool,
+    looks: Sequence[int],
+    settled: Settled,
 ) -> Pairs[float]:
-    """Pairs without and with a change on top of others, until the answer is clear."""
+    """Pairs without and with a change on top of others, until a look settles it."""
     changes = (*others, wanted)
     if toggles:
-        found = _blocks(track, changes, looks)
+        found = _blocks(track, changes, looks, settled)
         if len(found.before) >= pairs.FEWEST:
             return found  # else the script is too short to be cut into blocks
     batch = [0]
@@ -28,7 +34,7 @@ def timed(
         share = batch[0] / sample.batch if sample.batch else 1.0
         return share * mean_ms(sample)
 
-    found = pairs.measure(lambda: once(others), lambda: once(changes), weigh.clear, looks)
+    found = pairs.measure(lambda: once(others), lambda: once(changes), settled, looks)
     if found.interrupted:
         raise KeyboardInterrupt
     return found
@@ -42,11 +48,11 @@ def mean_ms(sample: Sample) -> float:
     return found
 
 
-def _blocks(track: Track, changes: Changes, looks: Sequence[int]) -> Pairs[float]:
+def _blocks(track: Track, changes: Changes, looks: Sequence[int], settled: Settled) -> Pairs[float]:
     found: Pairs[float] = Pairs()
     for look in looks:
         new = track.blocks(changes, look - len(found.before))
         found = Pairs((*found.before, *new.before), (*found.after, *new.after))
-        if len(found.before) < look or weigh.clear(found):
+        if len(found.before) < look or settled(found):
             break
     return found
