@@ -70,6 +70,7 @@ class Loader:
     batch_shapes: int = 0  # different ones among the batches seen
     starts: int = 0  # iterators made, one for each epoch
     start_ms: float = 0.0  # mean wait for the first batch of an epoch
+    computes: float | None = None  # share of the wait in which the waiting thread itself computed
     made: Line = NOWHERE  # where the loader was built
     used: Line = NOWHERE  # where it is iterated over
     caches: tuple[Cache, ...] = ()  # of its dataset, in the process that starts the epochs

@@ -39,6 +39,15 @@ class Wait:
         return Metric("data wait", self.ms, "ms"), Metric("step", self.step_ms, "ms")
 
 
+def saved_by_workers(wait: Wait, cores: int) -> float:
+    """The share of the step that workers can take off, where the script reads samples itself.
+
+    What is computed to read them must be computed by somebody, on as many cores as there are.
+    """
+    computed = wait.ms * (wait.loader.computes or 0.0) / max(1, cores)
+    return min(wait.share, max(0.0, 1 - computed / wait.step_ms))
+
+
 def wait_for_data(recording: Recording) -> Wait | None:
     """The wait for the loader that feeds the steps, where one can be shortened."""
     ledger, loader = recording.ledger, feeding_loader(recording.evidence)

@@ -25,7 +25,7 @@ from pitstop.profile.inspection import read_inspection
 from pitstop.profile.stacks import answers
 
 RANK = re.compile(r"rank(\d+)-")
-TOLD = 6  # numbers that a loader tells of itself; recordings of older releases have fewer
+TOLD = 8  # numbers that a loader tells of itself; recordings of older releases have fewer
 COLUMNS = tuple(Slice.__dataclass_fields__)
 TIMES = ("wait", "forward", "backward", "optimizer", "saving", "other", "collective")
 DEVICE_TIMES = ("device", "dry")
@@ -95,7 +95,7 @@ def _slice(value: Any) -> Slice | None:
 
 
 def _fetched(notes: Sequence[dict[str, Any]]) -> dict[int, list[int]]:
-    """What each loader last told: batches, bytes, shapes, starts, their time, batches learned."""
+    """What each loader last told, in the order in which it does."""
     told = {note["number"]: note["fetched"] for note in notes if "fetched" in note}
     return {number: [*numbers, *[0] * (TOLD - len(numbers))] for number, numbers in told.items()}
 
@@ -106,7 +106,7 @@ def _training_loaders(notes: Sequence[dict[str, Any]]) -> set[int]:
     Of the last batch of a validation that may be true as well, where training needs no loader.
     """
     told = _fetched(notes).items()
-    return {number for number, (batches, *_, learned) in told if learned > batches / 2}
+    return {number for number, (batches, _, _, _, _, learned, *_) in told if learned > batches / 2}
 
 
 def _loaders(notes: Sequence[dict[str, Any]], trains: set[int]) -> Iterator[Loader]:
@@ -115,13 +115,15 @@ def _loaders(notes: Sequence[dict[str, Any]], trains: set[int]) -> Iterator[Load
     for note in notes:
         if "loader" in note:
             number = note["number"]
-            batches, size, shapes, starts, start_us, _ = counts.get(number, [0] * TOLD)
+            numbers = counts.get(number, [0] * TOLD)
+            batches, size, shapes, starts, start_us, _, waited_us, computed_us = numbers
             fetched = {
                 "batches": batches,
                 "batch_bytes": size,
                 "batch_shapes": shapes,
                 "starts": starts,
                 "start_ms": start_us / 1e3 / max(1, starts),
+                "computes": min(1.0, computed_us / waited_us) if waited_us else None,
                 "trains": number in trains,
                 "caches": tuple(
                     Cache(name, entries, Line(*place))

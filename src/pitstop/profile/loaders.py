@@ -9,6 +9,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from time import thread_time_ns
 from typing import Any
 
 import torch
@@ -36,6 +37,7 @@ class _Seen:
         self.batches = self.batch_bytes = 0
         self.learned = 0  # batches that a backward pass followed, before the next one
         self.starts = self.start_us = 0
+        self.waited_us = self.computed_us = 0  # for batches, and the thread's own work meanwhile
         self.shapes: set[tuple[Any, ...] | None] = set()
 
 
@@ -50,6 +52,7 @@ class Loaders:
         self._iterators: weakref.WeakKeyDictionary[Any, _Seen] = weakref.WeakKeyDictionary()
         self._iterator: Callable[[], Any] = lambda: None  # the one asked last
         self._last = _Seen(-1, NOWHERE, None)
+        self._asked_ns = 0  # what this thread had computed when it asked for a batch
         self._fresh: set[_Seen] = set()  # those with a batch since the last backward pass
 
     def built(self, loader: Any, dataset: Any) -> None:
@@ -85,12 +88,15 @@ class Loaders:
             if not self._last.described:
                 with torch._C.DisableTorchFunction():
                     self._describe(self._last, iterator)
+        self._asked_ns = thread_time_ns()
         return self._last.number
 
     def got(self, iterator: Any, batch: Any, waited_us: int) -> None:
         """A batch has come; the script's modes must not see us look at it."""
         seen = self._last
         seen.batches += 1
+        seen.waited_us += waited_us
+        seen.computed_us += (thread_time_ns() - self._asked_ns) // 1000
         self._fresh.add(seen)
         if iterator._num_yielded == 1:  # the first of an epoch
             seen.start_us += waited_us
@@ -147,8 +153,8 @@ class Loaders:
         self._writer.line_now({"number": seen.number, "loader": settings})
 
     def _tell(self, seen: _Seen) -> None:
-        starts = seen.starts, seen.start_us
-        counts = [seen.batches, seen.batch_bytes, len(seen.shapes), *starts, seen.learned]
+        times = seen.starts, seen.start_us, seen.learned, seen.waited_us, seen.computed_us
+        counts = [seen.batches, seen.batch_bytes, len(seen.shapes), *times]
         self._writer.line({"number": seen.number, "fetched": counts})
 
     def _tell_if_empty(self, seen: _Seen) -> None:

@@ -20,6 +20,22 @@ def test_names_the_loader_and_the_line_that_is_slow():
     )
 
 
+@pytest.mark.parametrize(
+    ("computes", "cores", "saving"),
+    [
+        (1.0, 2, 0.55),  # 90 ms of decoding take two cores 45 ms
+        (1.0, 16, 0.9),  # six are hidden behind the ten that the model takes
+        (0.1, 2, 0.9),  # it waits for a disk
+        (None, 2, 0.9),  # a recording of before
+    ],
+)
+def test_what_workers_save_is_bounded_by_the_cores_that_decode(computes, cores, saving):
+    reads = loader(computes=computes)
+    run = recording(Row("data", 90), loaders=(reads,), machine=Machine(cores=cores))
+    (finding,) = loader_without_workers(run)
+    assert finding.saving == pytest.approx(saving)
+
+
 @pytest.mark.parametrize("ms", [0, 1.9, 9.9])
 def test_quiet_when_the_wait_is_short(ms):
     assert loader_without_workers(recording(Row("data", ms), loaders=(loader(),))) == []

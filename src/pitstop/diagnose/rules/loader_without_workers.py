@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
-from pitstop.diagnose.loading import mostly_at, wait_for_data
+from pitstop.diagnose.loading import mostly_at, saved_by_workers, wait_for_data
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
@@ -39,6 +39,6 @@ def loader_without_workers(recording: Recording) -> Iterator[Finding]:
         severity="warning" if wait.long else "note",
         confidence="measured",
         metrics=wait.metrics,
-        saving=wait.share,
+        saving=saved_by_workers(wait, cores),
         changes=("loader",),
     )

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# What docs/results.md says of a GPU, measured again, one topic or several at a time:
+#
+#   OUT=/tmp/out bash benchmarks/gpu.sh data tests overhead parts pose
+#   OUT=/tmp/out bash benchmarks/gpu.sh record:spike_deblur record:lora_diffusion
+#   OUT=/tmp/out bash benchmarks/gpu.sh tune:frame_interpolation:8 tune:vae:5      (minutes)
+#
+# Timed topics run alone; `data` generates in the background while the next topic runs. Everything
+# printed goes to $OUT/log as well, and recordings to $OUT/NAME.tgz. A topic that fails or outlasts
+# its time costs that topic only.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+OUT=${OUT:?a folder for the results}
+PYTHON=${PYTHON:-python3}
+export PYTHONPATH=$PWD/src:$PWD/carry${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 NO_COLOR=1 COLUMNS=150
+export PITSTOP_CACHE=${PITSTOP_CACHE:-/tmp/pitstop-cache}
+mkdir -p "$OUT"
+work=$(mktemp -d)
+
+pitstop() { "$PYTHON" -m pitstop "$@"; }
+
+say() { echo "=== $* ($(date +%T))"; }
+
+limit() {  # SECONDS COMMAND ...: `timeout` for functions too
+  local seconds=$1; shift
+  export -f pitstop; export PYTHON
+  timeout --kill-after=10 "$seconds" bash -c '"$@"' - "$@"
+}
+
+data() {  # full-size files of the five systems, on all cores
+  for name in frame_interpolation spike_deblur tiled_vae lora_diffusion pose_regression; do
+    (limit 400 "$PYTHON" benchmarks/full_data.py "$name" >"$work/data-$name" 2>&1; say "data: $name, exit code $?") &
+  done
+}
+
+tests() { limit 400 "$PYTHON" -m pytest -q -p no:cacheprovider tests/gpu; }
+
+overhead() {  # steps of about 5, 60 and 200 ms on an H200
+  for size in "2048 4 1024" "4096 8 4096" "4096 8 14000"; do
+    read -r width depth batch <<<"$size"
+    limit 120 "$PYTHON" benchmarks/overhead.py --device cuda --pairs 11 --width "$width" --depth "$depth" --batch "$batch"
+  done
+}
+
+parts() { limit 400 "$PYTHON" benchmarks/parts.py --only tiled; }
+
+bench() { limit "${2:-200}" pitstop bench "$1" --steps "${3:-40}"; }
+
+pose() { TORCHDYNAMO_DISABLE=1 bench pose_regression 200; }  # without the minutes of compiling
+
+record() {  # NAME: a recording of the system at full size
+  local name=$1 folder=$work/record-$1
+  mkdir -p "$folder"
+  (cd "$folder" && limit 240 pitstop profile --steps "${2:-24}" -m "pitstop.workloads.$name.slow") | tail -60
+  tar -C "$folder/.pitstop/runs" -czf "$OUT/$name.tgz" . && ls -l "$OUT/$name.tgz"
+}
+
+tune() {  # NAME MINUTES: one of the five, or diffusers' VAE decode
+  local name=$1 minutes=${2:-8} folder=$work/tune-$1 words
+  mkdir -p "$folder"
+  words=(-m "pitstop.workloads.$name.slow")
+  [ "$name" = vae ] && words=("$PWD/benchmarks/vae_decode.py")
+  (cd "$folder" && limit $((60 * minutes + 120)) pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${words[@]}") 2>&1
+  cat "$folder/tuned.toml" "$folder/tuned.patch" 2>/dev/null | head -120
+}
+
+for topic in "$@"; do
+  IFS=: read -r name first second <<<"$topic"
+  say "$topic"
+  "$name" ${first:+"$first"} ${second:+"$second"} || say "$topic: exit code $?"
+  [ "$name" = tests ] && wait
+done 2>&1 | tee "$OUT/log"
+wait
+cat "$work"/data-* 2>/dev/null | tail -20
+rm -rf "$work"
