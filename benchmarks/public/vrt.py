@@ -26,7 +26,6 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 CLIPS, CLIP_FRAMES = 2, 12  # on disk
-FRAMES = 6  # of a training sample
 EPOCH = 2000  # samples, about as many as the public training set has
 LEARNING_RATE, FLOW_FACTOR = 4e-4, 0.125  # the second for all that estimates motion
 FLOW_KEYS = ("spynet", "deform")
@@ -41,7 +40,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--size", type=int, help="of the crop, in pixels: 64 or more, in eights")
     parser.add_argument("--depth", type=int, help="blocks in each of the seven stages; public: 8")
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--small", action="store_true", help="a quarter of the width, for a CPU")
+    parser.add_argument("--small", action="store_true", help="two frames, narrow, for a CPU")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
     options.size = options.size or (64 if options.small else 192)
@@ -52,18 +51,19 @@ def parse() -> argparse.Namespace:
 class BlurredFilm(Dataset[dict[str, Tensor]]):
     """Crops of blurred clips and their sharp twins, read and turned as the public dataset does."""
 
-    def __init__(self, root: Path, size: int) -> None:
+    def __init__(self, root: Path, frames: int, size: int) -> None:
         self.clips = sorted(root.iterdir())
-        self.size = size
+        self.frames, self.size = frames, size
 
     def __len__(self) -> int:
         return EPOCH
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:
         clip = self.clips[index % len(self.clips)]
-        first = random.randint(0, CLIP_FRAMES - FRAMES)
-        blurred = [read(clip / f"blurred/{first + i:06d}.png") for i in range(FRAMES)]
-        sharp = [read(clip / f"sharp/{first + i:06d}.png") for i in range(FRAMES)]
+        first = random.randint(0, CLIP_FRAMES - self.frames)
+        numbers = range(first, first + self.frames)
+        blurred = [read(clip / f"blurred/{number:06d}.png") for number in numbers]
+        sharp = [read(clip / f"sharp/{number:06d}.png") for number in numbers]
         height, width, _ = sharp[0].shape
         top, left = random.randint(0, height - self.size), random.randint(0, width - self.size)
         both: NDArray[np.float32] = np.stack(
@@ -76,7 +76,7 @@ class BlurredFilm(Dataset[dict[str, Tensor]]):
         if random.random() < 0.5:
             both = both.transpose(0, 2, 1, 3)
         frames = torch.from_numpy(both.transpose(0, 3, 1, 2).copy())
-        return {"L": frames[:FRAMES], "H": frames[FRAMES:]}
+        return {"L": frames[: self.frames], "H": frames[self.frames :]}
 
 
 def read(path: Path) -> Pixels:
@@ -101,14 +101,14 @@ def provide_distutils() -> None:
         sys.modules |= {"distutils": ModuleType("distutils"), "distutils.version": version}
 
 
-def build(source: Path | None, size: int, depth: int, width: int = 96) -> nn.Module:
+def build(source: Path | None, clip: tuple[int, int, int], depth: int, width: int) -> nn.Module:
     """The public network as options/vrt/006_train_vrt_videodeblurring_gopro.json sets it up."""
     use_source(source, "JingyunLiang/VRT", "models/network_vrt.py", "--source")
     provide_distutils()
     network: Any = importlib.import_module("models.network_vrt")
     model: nn.Module = network.VRT(
         upscale=1,
-        img_size=[FRAMES, size, size],
+        img_size=list(clip),
         window_size=[6, 8, 8],
         depths=[depth] * 7 + [max(1, depth // 2)] * 4,
         indep_reconsts=[9, 10],
@@ -135,14 +135,15 @@ def main() -> None:
     random.seed(0)
     torch.manual_seed(0)
     device = torch.device(options.device)
-    width = 24 if options.small else 96
-    model = build(options.source, options.size, options.depth, width).to(device).train()
+    frames, width = (2, 24) if options.small else (6, 96)
+    clip = (frames, options.size, options.size)
+    model = build(options.source, clip, options.depth, width).to(device).train()
     print(f"VRT, {sum(each.numel() for each in model.parameters()) / 1e6:.1f} M parameters")
 
     height, length = (144, 256) if options.small else (720, 1280)
     data = written_once(f"vrt-{height}", lambda folder: write_clips(folder, height, length))
     loader = DataLoader(
-        BlurredFilm(data, options.size),
+        BlurredFilm(data, frames, options.size),
         batch_size=options.batch,
         shuffle=True,
         num_workers=options.workers,
