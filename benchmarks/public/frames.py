@@ -36,7 +36,9 @@ class Film:
 
     def blurred(self, time: float) -> Pixels:
         """What an exposure of a whole frame sees."""
-        return np.mean([self.frame(time + part / SPEED) for part in (-2, -1, 0, 1, 2)], axis=0)
+        parts = [self.frame(time + part / SPEED) for part in (-2, -1, 0, 1, 2)]
+        mean: Pixels = np.stack(parts).mean(axis=0, dtype=np.float32)
+        return mean
 
 
 def save(picture: Pixels, path: Path) -> None:

@@ -104,20 +104,25 @@ def positive_weights(lpips: nn.Module) -> None:
 def deformable_separable_convolution(
     frame: Tensor, vertical: Tensor, horizontal: Tensor, down: Tensor, right: Tensor, mask: Tensor
 ) -> Tensor:
-    """What the CuPy kernel computes, in plain torch: each pixel a weighted sum of moved samples."""
+    """What the CuPy kernel computes, in plain torch: each pixel a weighted sum of moved samples.
+
+    Beyond a border both neighbours of a sample are one pixel, which the kernel then counts twice.
+    """
     batch, taps, height, width = vertical.shape
-    tap = torch.arange(taps, dtype=frame.dtype, device=frame.device) - (taps - 1) // 2 + 1
-    y = torch.arange(height, device=frame.device).view(-1, 1) + tap.repeat_interleave(taps).view(
-        -1, 1, 1
+    tap = torch.arange(taps, device=frame.device) - (taps - 1) // 2 + 1
+    y = (
+        torch.arange(height, device=frame.device)[:, None]
+        + tap.repeat_interleave(taps)[:, None, None]
     )
-    x = torch.arange(width, device=frame.device) + tap.repeat(taps).view(-1, 1, 1)
-    limits = torch.tensor([frame.shape[3] - 1, frame.shape[2] - 1], device=frame.device)
-    grid = torch.stack((x + right, y + down), dim=-1) * 2 / limits - 1
-    samples = grid_sample(
-        frame, grid.flatten(1, 2), padding_mode="border", align_corners=True
-    ).view(batch, -1, taps, taps, height, width)
-    weights = vertical.unsqueeze(2) * horizontal.unsqueeze(1) * mask.unflatten(1, (taps, taps))
-    return (samples * weights.unsqueeze(1)).sum((2, 3))
+    x = torch.arange(width, device=frame.device) + tap.repeat(taps)[:, None, None]
+    position = torch.stack((x + right, y + down), dim=-1)  # (N, taps * taps, H, W, 2)
+    last = torch.tensor([frame.shape[3] - 1, frame.shape[2] - 1], device=frame.device)
+    beyond = ((position < 0) | (position >= last)).sum(-1)
+    grid = (position * 2 / last - 1).flatten(1, 2)
+    samples = grid_sample(frame, grid, padding_mode="border", align_corners=True)
+    kernel = (vertical.unsqueeze(2) * horizontal.unsqueeze(1)).flatten(1, 2)
+    weights = kernel * mask * 2**beyond  # (N, taps * taps, H, W)
+    return (samples.view(batch, -1, taps**2, height, width) * weights.unsqueeze(1)).sum(2)
 
 
 def write_triplets(folder: Path) -> None:

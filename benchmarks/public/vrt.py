@@ -81,7 +81,7 @@ class BlurredFilm(Dataset[dict[str, Tensor]]):
 
 def read(path: Path) -> Pixels:
     """One whole frame, 0 to 1."""
-    return np.asarray(Image.open(path), dtype=np.float32) / 255
+    return np.asarray(Image.open(path), dtype=np.float32) / np.float32(255)
 
 
 def write_clips(folder: Path, height: int, width: int) -> None:
@@ -151,15 +151,16 @@ def main() -> None:
         pin_memory=device.type == "cuda",
     )
 
-    normal, flow = [], []
+    normal: list[Tensor] = []
+    flow: list[Tensor] = []
     for name, parameter in model.named_parameters():
         is_flow = any(key in name for key in FLOW_KEYS)
         (flow if is_flow else normal).append(parameter)
-    optimizer = torch.optim.Adam(
-        [{"params": normal}, {"params": flow, "lr": LEARNING_RATE * FLOW_FACTOR}],
-        lr=LEARNING_RATE,
-        betas=(0.9, 0.99),
-    )
+    groups: list[dict[str, Any]] = [
+        {"params": normal},
+        {"params": flow, "lr": LEARNING_RATE * FLOW_FACTOR},
+    ]
+    optimizer = torch.optim.Adam(groups, lr=LEARNING_RATE, betas=(0.9, 0.99))
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 300_000, eta_min=1e-7)
 
     times: list[float] = []

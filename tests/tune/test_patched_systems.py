@@ -16,7 +16,7 @@ STEPS = 4
 CHANGES = {
     "frame_interpolation": ("channels-last", "fused-optimizer", "loader"),
     "spike_deblur": ("bf16", "checkpointing-off", "fused-optimizer"),
-    "tiled_vae": ("channels-last", "inference-mode"),
+    "tiled_vae": ("channels-last",),
     "lora_diffusion": ("fused-optimizer", "loader"),
     "pose_regression": ("channels-last", "fused-optimizer"),
 }

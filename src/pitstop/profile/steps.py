@@ -4,18 +4,14 @@ What ends a step is the strongest kind of event seen so far: first model calls, 
 optimizer steps. What was counted by a weaker kind was preparation, and the count begins anew.
 """
 
-import re
 import sys
-from pathlib import Path
-from types import ModuleType
 
+from pitstop.profile.ahead import will_train
 from pitstop.profile.attempt import attempt
-from pitstop.profile.lines import origin_of
 from pitstop.profile.optimizers import Optimizers
 from pitstop.profile.pattern import KINDS, Cycle
 
 SELF_CUTTING = ("marked", "optimizer")  # with these a step has an end of its own
-TRAINING = re.compile(r"\.backward\(|\boptim(izers?)?\b|\.fit\(|trainer\.train\(", re.IGNORECASE)
 
 
 class Steps:
@@ -52,18 +48,7 @@ class Steps:
         """Whether the run may end; until an optimizer steps, all may be preparation for that."""
         if self.done < limit or self.cut_themselves:
             return self.done >= limit
-        self._awaits = self._awaits or bool(optimizers.living()) or _will_train()
+        if not self._awaits:
+            ahead = attempt(will_train, sys._getframe(1), otherwise=False)
+            self._awaits = bool(optimizers.living()) or ahead
         return not self._awaits
-
-
-def _will_train() -> bool:
-    """Whether the user's source, as far as it is loaded, speaks of optimizers: then one will step.
-
-    Batches and model calls may prepare the training (latents are cached, data is read into memory)
-    or be all there is (inference); only the source can tell before it happens.
-    """
-    modules = [each for each in list(sys.modules.values()) if isinstance(each, ModuleType)]
-    paths = {vars(module).get("__file__") or "<none>" for module in modules}
-    own = [Path(path) for path in paths if origin_of(path) == "user"]
-    texts = (attempt(path.read_text, otherwise="") for path in own if path.suffix == ".py")
-    return any(TRAINING.search(text) for text in texts)

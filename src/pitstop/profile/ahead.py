@@ -1,0 +1,124 @@
+"""Ahead: whether the script is still going to train, as far as its source can tell.
+
+Batches and model calls may prepare a training (latents are cached, a validation comes first) or be
+all there is (inference). What tells them apart is the code that comes after the statement that runs
+now, in each function on the stack, and what that code calls, by name. Nothing is executed.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, ModuleType
+
+from pitstop.profile.attempt import attempt
+from pitstop.profile.lines import origin_of
+
+TRAINING = re.compile(
+    r"\.backward\(|\boptim\.|\boptimizers?\.step\(|\.fit\(|trainer\.train\(", re.IGNORECASE
+)
+CALLED = re.compile(r"(\w+)\(")
+LEAVING = re.compile(r"(?:return|raise)\b|(?:sys\.)?(?:exit|quit)\(")
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+Body = list[ast.stmt]
+
+
+def will_train(frame: FrameType | None) -> bool:
+    """Whether the code ahead of this frame, in it or in its callers, trains."""
+    trees: dict[str, ast.Module] = {}
+    texts: list[str] = []
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if origin_of(path) == "user":
+            tree = trees.setdefault(path, _parsed(path))
+            statement, after, _ = _following(tree.body, frame.f_lineno)
+            if not texts and statement and TRAINING.search(statement):
+                return True  # a library trains, and has not told of its optimizer yet
+            texts += ["", *map(ast.unparse, after)]
+        frame = frame.f_back
+    return _leads_to_training(texts)
+
+
+def _leads_to_training(texts: list[str]) -> bool:
+    """Whether one of these statements trains, or calls a function of the user's that does."""
+    known: dict[str, list[str]] | None = None
+    seen: set[str] = set()
+    while texts:
+        text = texts.pop()
+        if TRAINING.search(text):
+            return True
+        for name in set(CALLED.findall(text)) - seen:
+            seen.add(name)
+            known = _functions() if known is None else known
+            texts += known.get(name, [])
+    return False
+
+
+def _following(body: Body, line: int) -> tuple[str, Body, bool]:
+    """The innermost statement at a line, what comes after it, and whether the function ends there.
+
+    Of a branch the other one does not come after it, and neither does what stands behind a return.
+    """
+    for place, each in enumerate(body):
+        if not each.lineno <= line <= (each.end_lineno or each.lineno):
+            continue
+        blocks = [
+            found
+            for block in _blocks(each)
+            if (found := _following(block, line)) != ("", [], False)
+        ]
+        statement, after, ends = blocks[0] if blocks else (_text(each), [], False)
+        if ends or isinstance(each, (*FUNCTIONS, ast.ClassDef)):
+            return statement, after, True
+        for later in body[place + 1 :]:
+            after = [*after, later]
+            if LEAVING.match(ast.unparse(later)):
+                return statement, after, True
+        return statement, after, False
+    return "", [], False
+
+
+def _blocks(statement: ast.stmt) -> Iterator[Body]:
+    """The statements inside a statement, block by block."""
+    for name in ("body", "orelse", "finalbody"):
+        if block := getattr(statement, name, None):
+            yield block
+    for name in ("handlers", "cases"):
+        for each in getattr(statement, name, ()):
+            yield each.body
+
+
+def _text(statement: ast.stmt) -> str:
+    """A simple statement; of one with blocks only its head runs at its line."""
+    return "" if list(_blocks(statement)) else ast.unparse(statement)
+
+
+def _functions() -> dict[str, list[str]]:
+    """The source of every function of the user's modules, by name; of a class, what builds it."""
+    found: dict[str, list[str]] = {}
+    modules = [each for each in list(sys.modules.values()) if isinstance(each, ModuleType)]
+    paths = {vars(module).get("__file__") or "<none>" for module in modules}
+    for path in paths:
+        if origin_of(path) == "user" and path.endswith(".py"):
+            for node in ast.walk(_parsed(path)):
+                if isinstance(node, FUNCTIONS):
+                    found.setdefault(node.name, []).append(_whole(node))
+                elif isinstance(node, ast.ClassDef):
+                    builders = [each for each in node.body if isinstance(each, FUNCTIONS)]
+                    inits = [each for each in builders if each.name == "__init__"]
+                    found.setdefault(node.name, []).extend(map(_whole, inits))
+    return found
+
+
+def _whole(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """The body of a function, as text."""
+    return "\n".join(map(ast.unparse, function.body))
+
+
+def _parsed(path: str) -> ast.Module:
+    """The syntax tree of a file; empty where it cannot be read."""
+    empty = ast.Module([], [])
+    parsed: ast.Module = attempt(lambda: ast.parse(Path(path).read_bytes()), otherwise=empty)
+    return parsed
