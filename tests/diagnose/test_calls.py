@@ -142,3 +142,4 @@ def test_names_lines_and_modules_for_people():
     assert stretch(()) is None
     assert pattern(["stages.0.align", "stages.11.align"]) == "stages.*.align"
     assert pattern(["conv2d.1.norm2"]) == "conv2d.1.norm2"
+    assert pattern(["stage1.align2", "stage7.align2"]) == "stage*.align2"

@@ -93,6 +93,13 @@ def test_only_what_batching_can_save_counts_as_repeated():
     assert account(chained, GPU).total("repeated") == 0
 
 
+def test_an_optimizer_on_the_cpu_takes_what_it_takes_when_nobody_looks():
+    step = Step(10.0, forward_ms=8.0, optimizer_ms=2.0)
+    small = Operation("aten.add_.Tensor", HERE, "float32[8]@cpu", 900, 5000.0, phase="optimizer")
+    evidence = Evidence(step_kind="optimizer", steps=(step,) * 5, operations=(small,))
+    assert account(evidence, CPU).total("optimizer") == pytest.approx(2.0)
+
+
 def test_copies_layouts_and_the_optimizer_have_rows_of_their_own():
     operations = (
         operation("aten.copy_.default", 1000.0),

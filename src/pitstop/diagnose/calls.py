@@ -12,6 +12,7 @@ from pitstop.core.ledger import BUSY, Ledger
 from pitstop.diagnose.place import label
 
 NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a whole part of a path: ``blocks.3.norm``
+DIGITS = re.compile(r"(\d+)")
 LOSS_SHAPES = ("[]@", "[1]@")  # what a backward pass starts from: one number
 
 
@@ -186,4 +187,8 @@ def starred(path: str) -> str:
 def pattern(paths: Iterable[str]) -> str:
     """One name for modules that differ in their numbers only."""
     names = sorted(set(paths))
-    return names[0] if len(names) == 1 else starred(names[0])
+    parts = [DIGITS.split(name) for name in names]
+    if len({tuple(each[::2]) for each in parts}) > 1:
+        return starred(names[0])  # they differ in more than that
+    columns = (set(column) for column in zip(*parts, strict=True))
+    return "".join(column.pop() if len(column) == 1 else "*" for column in columns)

@@ -76,11 +76,12 @@ def _busy(evidence: Evidence, limits: Limits | None, cores: int, on_gpu: bool) -
     """What the device did, each operation split by cause."""
     needless = needless_calls(evidence)
     repeated = repeated_calls(evidence)
-    counted = 0.0
+    counted, quicker = 0.0, 1.0 if on_gpu else _optimizer_uninspected(evidence)
     for each in evidence.operations:
         micros = each.device_micros or 0.0 if on_gpu else each.micros
         if not on_gpu and each.phase == "wait":
             continue  # a batch is put together on this thread: the wait has it already
+        micros *= quicker if each.phase == "optimizer" else 1.0
         counted += micros
         floor = floor_of(each, micros / 1e3, limits, evidence.settings, cores)
         for cause, ms in _parts(each, micros / 1e3, floor, needless, repeated):
@@ -88,6 +89,16 @@ def _busy(evidence: Evidence, limits: Limits | None, cores: int, on_gpu: bool) -
     untied = sum(each.micros for each in evidence.kernels) - counted
     if on_gpu and untied > 0:
         yield Row("unmeasured", untied / 1e3, "kernels of no known operation")
+
+
+def _optimizer_uninspected(evidence: Evidence) -> float:
+    """How much of its time in the inspected step an optimizer takes when nobody looks.
+
+    It has more and smaller operations than all else, and looking at each takes as long as it does.
+    """
+    inspected = sum(each.micros for each in evidence.operations if each.phase == "optimizer") / 1e3
+    usual = evidence.median_ms("optimizer_ms")
+    return min(1.0, usual / inspected) if usual and inspected else 1.0
 
 
 def _parts(

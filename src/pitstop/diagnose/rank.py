@@ -15,6 +15,8 @@ LOOP: tuple[Cause, ...] = ("sync", "python", "launch", *BUSY)  # all that a line
 # The causes that a rule's saving is taken from. Of rules that claim the same, the one that stands
 # first says best what to do, and keeps its saving; the others get what is left.
 CLAIMS: dict[str, tuple[Cause, ...]] = {
+    "PIT613": ("unused",),
+    "PIT602": ("unused",),
     "PIT113": ("data",),
     "PIT102": ("data",),
     "PIT101": ("data",),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
+from pitstop.core.units import milliseconds
 from pitstop.diagnose.calls import (
     CallTree,
     call_tree,
@@ -73,9 +74,10 @@ def _finding(
     lines = calling_lines(tree, groups[0])
     by_batch = any("BatchNorm" in call.kind and call.training for call in tree.below(groups[0][0]))
     same = "takes its statistics over all of them" if by_batch else "gives the same numbers"
+    saves = f" and saves at most {milliseconds(batched_ms)} of it" if ledger.floor_known else ""
     return Finding(
         f"`{name}` is called {times} on equal shapes ({labels(lines)}), and all but the first "
-        f"take {of_step(ms, ledger)}; one call on the stacked batch {same}.",
+        f"take {of_step(ms, ledger)}; one call on the stacked batch {same}{saves}.",
         span=stretch(lines),
         cure="stack the inputs along the batch and call it once; keep the result of an equal input",
         severity="note" if by_batch else "warning",
