@@ -29,14 +29,16 @@ def will_train(frame: FrameType | None) -> bool:
     """Whether the code ahead of this frame, in it or in its callers, trains."""
     trees: dict[str, ast.Module] = {}
     texts: list[str] = []
+    innermost = True
     while frame is not None:
         path = frame.f_code.co_filename
         if origin_of(path) == "user":
             tree = trees.setdefault(path, _parsed(path))
             statement, after, _ = _following(tree.body, frame.f_lineno)
-            if not texts and statement and TRAINING.search(statement):
+            if innermost and TRAINING.search(statement):
                 return True  # a library trains, and has not told of its optimizer yet
-            texts += ["", *map(ast.unparse, after)]
+            innermost = False
+            texts += map(ast.unparse, after)
         frame = frame.f_back
     return _leads_to_training(texts)
 

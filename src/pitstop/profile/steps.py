@@ -48,7 +48,9 @@ class Steps:
         """Whether the run may end; until an optimizer steps, all may be preparation for that."""
         if self.done < limit or self.cut_themselves:
             return self.done >= limit
-        if not self._awaits:
-            ahead = attempt(will_train, sys._getframe(1), otherwise=False)
-            self._awaits = bool(optimizers.living()) or ahead
+        self._awaits = (
+            self._awaits
+            or bool(optimizers.living())
+            or attempt(will_train, sys._getframe(1), otherwise=False)
+        )
         return not self._awaits

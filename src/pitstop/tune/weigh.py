@@ -34,11 +34,10 @@ def clear(times: Pairs[float]) -> bool:
 
 def clear_or_hopeless(times: Pairs[float]) -> bool:
     """Whether it is clear, or so far from a gain that more pairs would hardly show one."""
-    step = compared(times)
-    if step.ratio is None or step.pairs not in HOPE:
+    step, share = compared(times), HOPE.get(len(times.before))
+    if share is None or step.ratio is None:
         return clear(times)
-    needed = HOPE[step.pairs] * pairs.noise(times.before, times.after)
-    return clear(times) or 1 - step.ratio < needed
+    return clear(times) or 1 - step.ratio < share * pairs.noise(times.before, times.after)
 
 
 def verdict_on(step: Comparison) -> tuple[Verdict, str]:

@@ -37,7 +37,7 @@ def dataset_empty(recording: Recording) -> Iterator[Finding]:
             message = f"The dataset `{loader.dataset}` holds {samples}, too few for {size}."
         else:
             continue
-        cure = "check the folder and the split's name; `pitstop data` looks at both"
+        cure = "check the folder and the split's name"
         yield Finding(
             message, span=span(loader.made), cure=cure, severity="error", confidence="measured"
         )
