@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -75,8 +76,9 @@ def command() -> int:
     with _elsewhere() as place, screen() as shown:
         folder = session.begin(place, asked)
         result = pit_stop(asked, folder, place / TUNED, diagnose, shown)
-    write(result.report, None, None)
-    write(result.report, None, report)
+    told = replace(result.report, next="")  # what it names was in the temporary folder
+    write(told, None, None)
+    write(told, None, report)
     program = sys.argv[0]  # as it was typed: after `make demo` it is not on the path
     click.echo(f"\nOpen {report} in a browser. On your own script:\n  {program} tune train.py ...")
     return INTERRUPTED if result.interrupted else 0
