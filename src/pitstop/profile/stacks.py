@@ -9,11 +9,13 @@ import contextlib
 import faulthandler
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 TOLD = ".told"  # the file's ending when nobody is to ask any more
 PATIENCE_SECONDS = 20  # before the first question; each later one waits twice as long
+ANSWER_SECONDS = 0.5  # that a process may take before the next is asked
 QUESTION = getattr(signal, "SIGRTMIN", 0) + 11 if hasattr(signal, "SIGRTMIN") else 0
 
 
@@ -46,7 +48,9 @@ def ask(folder: Path) -> None:
             process = psutil.Process(int(path.stem.removeprefix("stacks-")))
             for each in (process, *process.children(recursive=True)):
                 if _answers(each.pid):
+                    size = path.stat().st_size
                     os.kill(each.pid, QUESTION)
+                    _wait_for_more(path, size)  # all write to this file: one after the other
 
 
 def answers(folder: Path) -> Iterator[str]:
@@ -63,6 +67,18 @@ def clean(folder: Path) -> None:
         with contextlib.suppress(OSError):
             if not path.stat().st_size:
                 path.unlink()
+
+
+def _wait_for_more(path: Path, size: int) -> None:
+    """Until an answer stands in the file and grows no more, or its process takes too long."""
+    end = time.monotonic() + ANSWER_SECONDS
+    last = size
+    while time.monotonic() < end:
+        time.sleep(0.02)
+        now = path.stat().st_size
+        if last == now > size:
+            return
+        last = now
 
 
 def _answers(pid: int) -> bool:
