@@ -8,7 +8,7 @@ it, and Python that took longer than the GPU can have been busy meanwhile left i
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pitstop.core.evidence import Evidence, Line, Operation
+from pitstop.core.evidence import ENOUGH_SAMPLES, Evidence, Line, Operation
 from pitstop.core.ledger import Cause, Row
 from pitstop.core.machine import Limits
 from pitstop.diagnose.operations import EMPTYING
@@ -29,7 +29,6 @@ GAPS: dict[str, Cause] = {
     "python": "python",
     "data": "data",
 }
-ENOUGH_SAMPLES = 150  # a line with a tenth of the time is seen often enough to be sure of it
 SPARE = 0.05  # of the step: sampling slows Python, which then waits less for the GPU
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from torch._C._autograd import _profiler_enabled
 
+from pitstop.core.evidence import ENOUGH_SAMPLES
 from pitstop.profile.attempt import attempt
 from pitstop.profile.inspector import Inspector
 from pitstop.profile.kept import Trail, kept
@@ -25,7 +26,6 @@ from pitstop.profile.sampler import Sampler
 from pitstop.profile.timeline import Timeline, can_begin, started
 from pitstop.profile.workers import read_workers
 
-ENOUGH_SAMPLES = 150  # a line with a tenth of the time is seen often enough to be sure of it
 MOST_SAMPLED = 60  # steps; if they are shorter than the pauses between samples, so be it
 LATER_STEPS = 2  # after the inspected ones: any loop variable has been set anew
 
