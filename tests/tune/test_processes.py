@@ -110,6 +110,22 @@ def test_weights_are_moved_in_the_coarsest_precision_of_all_changes(track):
     assert {each.perturb for each in script.plans} == {None, "bfloat16"}
 
 
+def test_a_near_miss_is_held_against_more_moved_runs(track):
+    """Moved one way the script hardly drifts, moved another way it does: training is chaotic."""
+
+    def chaotic(asked, ours):
+        lucky = 1e-4 if asked.signs == 1 else 4e-4
+        size = ours if asked.changes else lucky if asked.perturb else 0.0
+        return [1.0 + size * step for step in range(6)]
+
+    script = Script(lambda asked: chaotic(asked, 5e-4))
+    assert track(script).check(wanted("fused")).refused is None
+    assert [each.signs for each in script.plans if each.perturb] == [1, 2, 3]
+    script = Script(lambda asked: chaotic(asked, 9e-4))
+    assert track(script).check(wanted("fused")).refused == "drifted"
+    assert [each.signs for each in script.plans if each.perturb] == [1]  # no near miss
+
+
 def test_a_wrong_but_fast_change_has_drifted(track):
     def wrong(asked):
         return [2.0 if asked.changes else each for each in rounding(asked)]

@@ -63,7 +63,7 @@ def _one(
     a, b = values[: len(before)], values[len(before) :]
     work = work_ms(before) if quality.name == WAIT else 0.0
     weighed_a, weighed_b = [work + each for each in a], [work + each for each in b]
-    noise = max(floor, pairs.noise(weighed_a, weighed_b))
+    noise = pairs.noise(weighed_a, weighed_b).at_least(floor)
     found = pairs.verdict(weighed_a, weighed_b, noise, quality, noun)
     return replace(found, before=median(a), after=median(b))
 

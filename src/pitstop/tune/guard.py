@@ -5,7 +5,8 @@ norms, or, where there are no losses, of what the model returned for the same in
 
 **Tolerance.** Rounding is amplified by training, by every script in its own way. So it is measured:
 in another untouched run each weight is moved by one unit in the last place of the precision that
-the change computes in, and three times the drift of that run is allowed. What counts for a step is
+the change computes in, and three times the drift of that run is allowed. One such run may drift
+little by luck: what is up to twice that far off is held against two more. What counts for a step is
 the drift up to that step: the first steps, before anything is amplified, are held to little. A
 single step may agree by luck, so the first five count as one. Where a unit of that precision makes
 another loss of it, as with a large constant that half precision cannot hold, no more than a third
@@ -25,6 +26,7 @@ from pitstop.tune.drift import apart, newly_broken, other_shapes, outputs_apart,
 from pitstop.tune.readings import Readings
 
 TIMES = 3.0  # of the perturbed run's drift: one run's drift is itself good to a factor of two
+NEARLY = 2.0  # times what is allowed
 FIRST = 5  # steps that share one tolerance: of five, hardly all agree by luck
 LARGEST = 0.3  # a number that is a third off is another one, whatever became of the perturbed run
 SEEDS = 3  # the fewest that have a spread
@@ -62,6 +64,7 @@ class Guarded:
     tolerance: float | None = None  # what was allowed where the two came closest, or parted
     reason: str = ""
     needs_seeds: bool = False  # not settled: run both with two more seeds
+    nearly: bool = False  # it fails by so little that another perturbed run might have allowed it
 
 
 def guard(
@@ -148,7 +151,8 @@ def _judge(name: str, ours: list[float], others: list[list[float]], floor: float
     drift, tolerance = ours[worst], allowed[worst]
     if beyond:
         said = f"{name} {worst + 1} is {precise_percent(drift)} off"
-        return Guarded(False, drift, tolerance, f"{said}, {_by(tolerance)}")
+        nearly = all(ours[place] <= NEARLY * allowed[place] for place in beyond)
+        return Guarded(False, drift, tolerance, f"{said}, {_by(tolerance)}", nearly=nearly)
     said = f"{name} at most {precise_percent(drift)} off" if drift else f"every {name} equal"
     return Guarded(True, drift, tolerance, f"{said}, {_by(tolerance)}" if drift else said)
 

@@ -31,17 +31,17 @@ def set_seeds(seed: int) -> None:
     np.random.seed(seed)
 
 
-def perturb(module: nn.Module, precision: str) -> None:
+def perturb(module: nn.Module, precision: str, signs: int = 1) -> None:
     """Move each weight up or down by one unit in the last place of ``precision``, or of its own.
 
     A weight in half precision cannot move by less than one of its own units, and its script rounds
     everything else to such units too.
     """
     finest = RELATIVE.get(precision) or torch.finfo(getattr(torch, precision)).eps
-    signs = torch.Generator().manual_seed(0)
+    drawn = torch.Generator().manual_seed(signs)
     for parameter in module.parameters():
         if parameter.is_floating_point():
-            sign = torch.randint(0, 2, parameter.shape, generator=signs) * 2 - 1
+            sign = torch.randint(0, 2, parameter.shape, generator=drawn) * 2 - 1
             share = max(finest, torch.finfo(parameter.dtype).eps)
             parameter.data.mul_(1 + share * sign.to(parameter))
 

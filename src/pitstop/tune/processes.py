@@ -23,6 +23,7 @@ from pitstop.tune.trials import Settings, TrialRun, run_trial
 SEED = 0
 PATIENCE_S = 300.0  # for compilers, beside ten times the usual, but not beyond the budget
 SLOWEST = 10  # times as long as the untouched run: such a change is none, and may hang
+MOVES = 3  # untouched runs with moved weights, where one alone nearly allows the drift
 EFFECTS: tuple[Effect, ...] = ("exact", "rounding", "other-randomness", "changes-training")
 
 
@@ -149,6 +150,8 @@ class Processes:
         usual: list[Effect] = [each for each in effects if each != "other-randomness"]
         effect: Effect = max(usual, key=EFFECTS.index, default="rounding")
         found = guard(effect, run, self._reference(effect, precision), precision)
+        if effect == "rounding" and found.nearly:
+            found = guard(effect, run, self._reference(effect, precision, MOVES), precision)
         if found.ok or "other-randomness" not in effects:
             return found
         reference = self._reference("rounding", precision)
@@ -160,16 +163,17 @@ class Processes:
         reference = Untouched(reference.null, other_seeds=tuple(theirs))
         return guard("other-randomness", run, reference, precision, ours)
 
-    def _reference(self, effect: Effect, precision: str) -> Untouched:
-        """The untouched runs: one, the same again, and one moved by a hair in that precision."""
+    def _reference(self, effect: Effect, precision: str, moves: int = 1) -> Untouched:
+        """The untouched runs: one, the same again, and some moved by a hair in that precision."""
         null, again = self._plain(SEED), self._plain(SEED, number=2)
-        moved = () if effect == "exact" else (self._plain(SEED, precision),)
+        numbers = range(1, 1 if effect == "exact" else moves + 1)
+        moved = tuple(self._plain(SEED, precision, number) for number in numbers)
         return Untouched(null, (again,), moved)
 
     def _plain(self, seed: int, perturb: str = "", number: int = 1) -> Readings:
         key = seed, perturb, number
         if key not in self._untouched:
-            plan = Plan("", seed=seed, perturb=perturb or None, outputs=True)
+            plan = Plan("", seed=seed, perturb=perturb or None, signs=number, outputs=True)
             run, seen = self._run((), plan)
             self._untouched[key] = run.readings, seen
         return self._untouched[key][0]

@@ -180,7 +180,7 @@ class Run:
             script.report = self._report
             attempt(script.name, partial(find_change(script.name).apply, script))
         if plan.perturb:
-            models.on_model(partial(perturb, precision=plan.perturb))
+            models.on_model(partial(perturb, precision=plan.perturb, signs=plan.signs))
         if plan.outputs:
             keep_outputs(models, self._folder)
         self._blocks = Blocks(plan.toggle, self._folder, self._turn_last) if plan.toggle else None

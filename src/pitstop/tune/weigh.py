@@ -37,7 +37,8 @@ def clear_or_hopeless(times: Pairs[float]) -> bool:
     step, share = compared(times), HOPE.get(len(times.before))
     if share is None or step.ratio is None:
         return clear(times)
-    return clear(times) or 1 - step.ratio < share * pairs.noise(times.before, times.after)
+    noise = pairs.noise(times.before, times.after).largest
+    return clear(times) or 1 - step.ratio < share * noise
 
 
 def verdict_on(step: Comparison) -> tuple[Verdict, str]:
@@ -74,7 +75,7 @@ def peaks(before: Checked, after: Checked) -> Comparison | None:
     a, b = before.peak_bytes, after.peak_bytes
     if not a or not b:
         return None
-    found = pairs.verdict([float(a)], [float(b)], 0.0, PEAK)
+    found = pairs.verdict([float(a)], [float(b)], pairs.Noise(), PEAK)
     return replace(found, reason="one run each")
 
 
