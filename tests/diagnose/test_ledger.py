@@ -93,11 +93,25 @@ def test_only_what_batching_can_save_counts_as_repeated():
     assert account(chained, GPU).total("repeated") == 0
 
 
-def test_an_optimizer_on_the_cpu_takes_what_it_takes_when_nobody_looks():
-    step = Step(10.0, forward_ms=8.0, optimizer_ms=2.0)
-    small = Operation("aten.add_.Tensor", HERE, "float32[8]@cpu", 900, 5000.0, phase="optimizer")
-    evidence = Evidence(step_kind="optimizer", steps=(step,) * 5, operations=(small,))
-    assert account(evidence, CPU).total("optimizer") == pytest.approx(2.0)
+def on_cpu(step, *operations):
+    return Evidence(step_kind="optimizer", steps=(step,) * 5, operations=operations)
+
+
+def test_a_phase_on_the_cpu_takes_what_it_takes_when_nobody_looks():
+    step = Step(10.0, forward_ms=2.5, backward_ms=5.0, optimizer_ms=2.0, other_ms=0.5)
+    small = Operation("aten.add_.Tensor", HERE, "float32[8]@cpu", 900, 9000.0, phase="optimizer")
+    forward, backward = replace(small, phase="", micros=6000.0), replace(small, phase="backward")
+    ledger = account(on_cpu(step, small, forward, backward), CPU)
+    assert by_cause(ledger) == {"optimizer": 2.0, "start": 8.0}  # of 9 and 15
+
+
+def test_to_start_a_small_operation_is_most_of_it_on_a_cpu_only():
+    small = Operation("aten.add.Tensor", HERE, "float32[8]@cpu", 100, 3000.0)
+    large = Operation("aten.mul.Tensor", HERE, "float32[8]@cpu", 100, 6000.0)
+    ledger = account(on_cpu(Step(10.0, other_ms=10.0), small, large), CPU)
+    assert by_cause(ledger) == {"start": 3.0, "above": 6.0, "idle": 1.0}
+    kernels = run(operations=(replace(small, device_micros=3000.0),))
+    assert by_cause(account(kernels, GPU)) == {"above": 3.0, "idle": 7.0}
 
 
 def test_copies_layouts_and_the_optimizer_have_rows_of_their_own():

@@ -17,6 +17,7 @@ Cause = Literal[
     "layout",  # busy turning channels-first into channels-last or back
     "copy",  # busy copying
     "optimizer",  # busy in the optimizer
+    "start",  # busy starting operations that have next to nothing to do; on a CPU only
     "above",  # busy longer than bytes and FLOPs need
     "precision",  # busy longer than the same work takes in the device's fastest precision
     "floor",  # the least time that this work takes on this device
@@ -30,6 +31,7 @@ BUSY: tuple[Cause, ...] = (
     "layout",
     "copy",
     "optimizer",
+    "start",
     "above",
     "precision",
     "floor",

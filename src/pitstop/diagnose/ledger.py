@@ -20,6 +20,12 @@ from pitstop.diagnose.usual import usual_wait_ms
 from pitstop.diagnose.waste import needless_calls, repeated_calls
 
 COPIES = {"_to_copy", "copy_", "clone"}
+PHASES = {  # of an operation, and the fields of a step that hold its time
+    "": ("forward_ms", "other_ms"),
+    "backward": ("backward_ms",),
+    "optimizer": ("optimizer_ms",),
+}
+SMALL_MS = 0.05  # of an inspected call above its floor: torch itself takes that for any operation
 SPECK = 1e-9  # of the step: what rounding leaves over is no row
 
 Part = tuple[Cause, float]  # a cause and its milliseconds
@@ -76,29 +82,34 @@ def _busy(evidence: Evidence, limits: Limits | None, cores: int, on_gpu: bool) -
     """What the device did, each operation split by cause."""
     needless = needless_calls(evidence)
     repeated = repeated_calls(evidence)
-    counted, quicker = 0.0, 1.0 if on_gpu else _optimizer_uninspected(evidence)
+    counted = 0.0
+    quicker = dict.fromkeys(PHASES, 1.0) if on_gpu else _uninspected(evidence)
     for each in evidence.operations:
         micros = each.device_micros or 0.0 if on_gpu else each.micros
         if not on_gpu and each.phase == "wait":
             continue  # a batch is put together on this thread: the wait has it already
-        micros *= quicker if each.phase == "optimizer" else 1.0
+        micros *= quicker.get(each.phase, 1.0)
         counted += micros
         floor = floor_of(each, micros / 1e3, limits, evidence.settings, cores)
         for cause, ms in _parts(each, micros / 1e3, floor, needless, repeated):
-            yield Row(cause, ms, short(each), each.where, each.calls)
+            small = not on_gpu and cause == "above" and ms < SMALL_MS * each.calls
+            yield Row("start" if small else cause, ms, short(each), each.where, each.calls)
     untied = sum(each.micros for each in evidence.kernels) - counted
     if on_gpu and untied > 0:
         yield Row("unmeasured", untied / 1e3, "kernels of no known operation")
 
 
-def _optimizer_uninspected(evidence: Evidence) -> float:
-    """How much of its time in the inspected step an optimizer takes when nobody looks.
+def _uninspected(evidence: Evidence) -> dict[str, float]:
+    """How much of its time in the inspected step each phase takes when nobody looks.
 
-    It has more and smaller operations than all else, and looking at each takes as long as it does.
+    Looking at a small operation takes as long as it does, and an optimizer has many.
     """
-    inspected = sum(each.micros for each in evidence.operations if each.phase == "optimizer") / 1e3
-    usual = evidence.median_ms("optimizer_ms")
-    return min(1.0, usual / inspected) if usual and inspected else 1.0
+    found = {}
+    for phase, fields in PHASES.items():
+        inspected = sum(each.micros for each in evidence.operations if each.phase == phase) / 1e3
+        usual = sum(map(evidence.median_ms, fields))
+        found[phase] = min(1.0, usual / inspected) if usual and inspected else 1.0
+    return found
 
 
 def _parts(

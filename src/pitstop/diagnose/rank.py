@@ -30,7 +30,7 @@ CLAIMS: dict[str, tuple[Cause, ...]] = {
     "PIT212": ("python",),
     "PIT209": ("sync", "transfer", "launch", "python", "idle"),
     "PIT404": ("launch", "python", "sync"),
-    "PIT206": ("launch", "python"),
+    "PIT206": ("launch", "start", "python"),
     "PIT301": ("precision", "above", "repeated"),
     "PIT302": ("precision",),
     "PIT605": ("above",),

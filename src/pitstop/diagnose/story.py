@@ -32,6 +32,7 @@ CAUSES: dict[Cause, str] = {
     "layout": "layout conversion",
     "copy": "copies",
     "optimizer": "the optimizer",
+    "start": "starting small operations",
     "above": "operations above their floor",
     "precision": "a slower precision than it has",
 }

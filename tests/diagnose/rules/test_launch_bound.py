@@ -44,3 +44,19 @@ def test_quiet_without_evidence_and_without_a_line_where_none_is_known():
     assert launch_bound(without_ledger()) == []
     (finding,) = launch_bound(recording(Row("launch", 50), device="cuda"))
     assert finding.span is None
+
+
+def test_on_a_cpu_it_is_operations_on_too_few_numbers():
+    rows = (
+        Row("start", 30, "mul", line(9), 900),
+        Row("start", 14, "add", line(8), 600),
+        Row("start", 20, "addmm", line(8), 60),  # stays one product whatever is fused
+    )
+    (finding,) = launch_bound(recording(*rows, device="cpu"))
+    assert (finding.span.line, finding.saving) == (9, 0.44)
+    assert finding.message.startswith("1500 operations take 44.0 ms of 100 ms, 29 µs each")
+    assert "compile" in finding.changes
+
+
+def test_some_small_operations_are_in_every_script():
+    assert launch_bound(recording(Row("start", 29, "mul", line(9), 900), device="cpu")) == []

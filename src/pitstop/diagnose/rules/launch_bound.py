@@ -9,9 +9,10 @@ from pitstop.core.rule import rule
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.operations import by_line
 from pitstop.diagnose.place import span
+from pitstop.diagnose.precision import PRODUCTS
 from pitstop.diagnose.recording import Recording
 
-WORTH_MENTIONING = 0.10  # of the step; every run has short kernels somewhere
+WORTH_MENTIONING = {"cuda": 0.10, "cpu": 0.30}  # of the step; every run has small work somewhere
 BETWEEN_MS = 2.0  # of one silence: to launch the next kernel, torch's own Python takes no longer
 
 
@@ -21,7 +22,8 @@ def launch_bound(recording: Recording) -> Iterator[Finding]:
 
     Kernels are then too short for the rate at which they are launched, and no faster GPU
     helps. Fewer and larger ones do: `torch.compile`, CUDA graphs, fused optimizers, larger
-    batches, one batched call instead of a loop.
+    batches, one batched call instead of a loop. On a CPU it is operations on so few numbers
+    that torch takes longer to start them than to compute.
 
     Bad:
         for tile in tiles:
@@ -31,10 +33,13 @@ def launch_bound(recording: Recording) -> Iterator[Finding]:
         results = model(torch.cat(tiles))
     """
     ledger, evidence = recording.ledger, recording.evidence
-    if ledger is None or ledger.device != "cuda":
+    if ledger is None:
+        return
+    if ledger.device == "cpu":
+        yield from _on_cpu(ledger)
         return
     ms = ledger.total("launch") + _between_launches(ledger)
-    if ledger.share(ms) < WORTH_MENTIONING:
+    if ledger.share(ms) < WORTH_MENTIONING["cuda"]:
         return
     launches = sum(each.calls for each in evidence.kernels)
     lines = by_line(each for each in evidence.operations if each.device_micros)
@@ -48,6 +53,24 @@ def launch_bound(recording: Recording) -> Iterator[Finding]:
         metrics=(Metric("idle between kernels", ms, "ms"), Metric("kernels", launches, "kernels")),
         saving=ledger.share(ms),
         changes=("compile", "batch-size", "fused-optimizer"),
+    )
+
+
+def _on_cpu(ledger: Ledger) -> Iterator[Finding]:
+    """Of small operations, products stay one each whatever is fused around them."""
+    small = [row for row in ledger.rows if row.cause == "start" and row.what not in PRODUCTS]
+    ms, calls = sum(row.ms for row in small), sum(row.calls for row in small)
+    if ledger.share(ms) < WORTH_MENTIONING["cpu"]:
+        return
+    yield Finding(
+        f"{calls} operations take {of_step(ms, ledger)}, {1e3 * ms / calls:.0f} µs each, most of "
+        "it to be started: they work on too few numbers.",
+        span=span(max(small, key=lambda row: row.ms).where),
+        cure="fewer, larger operations: torch.compile, a larger batch, batched calls",
+        confidence="measured",
+        metrics=(Metric("starting operations", ms, "ms"), Metric("operations", calls, "calls")),
+        saving=ledger.share(ms),
+        changes=("compile", "batch-size"),
     )
 
 
