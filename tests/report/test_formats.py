@@ -8,11 +8,12 @@ import pytest
 from examples import REPORT
 from pitstop.cli.output import formats
 from pitstop.core import store
+from pitstop.core.comparison import Comparison
 from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Finding
 from pitstop.core.ledger import Ledger, Row
 from pitstop.core.report import Check, Report
-from pitstop.report import to_json, to_markdown, to_terminal
+from pitstop.report import to_html, to_json, to_markdown, to_terminal
 from pitstop.report.waterfall import BAR, bars, drawn
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -69,6 +70,15 @@ def test_a_run_shows_findings_without_a_line_too_and_what_to_do_about_each():
     found = Finding("The loss jumps.", cure="clip it", code="PIT703", rule="gradient-explodes")
     text = to_terminal.render(Report("profile", "v", findings=(found,), ranks=(Evidence(),)))
     assert "PIT703 The loss jumps.\n    → clip it\n" in text
+
+
+def test_what_was_tuned_is_held_against_the_untouched():
+    compared = (Comparison("step", "better", before=100.0, after=50.0, unit="ms"),)
+    for command, titles in (("tune", ("untouched", "tuned")), ("compare", ("A", "B"))):
+        report = Report(command, "v", comparisons=compared)
+        head = to_terminal.render(report).split("metric", 1)[1].split("change")[0]
+        assert tuple(head.split()[1:]) == titles
+        assert f"<h2>{' against '.join(titles)}</h2>" in to_html.render(report)
 
 
 def test_a_check_tells_of_a_finding_without_a_line():

@@ -6,9 +6,9 @@ from pitstop.core.report import Report
 from pitstop.core.units import milliseconds, percent
 from pitstop.report.waterfall import bars, dearest
 from pitstop.report.wording import (
-    COMPARED,
     TRIED,
     closing,
+    compared,
     comparison_row,
     headline,
     place,
@@ -41,7 +41,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _table(("where the step goes", "time", "share", "most of it"), rows)
     yield from _findings(report)
     yield from _trials(report)
-    yield from _table(COMPARED, [comparison_row(each) for each in report.comparisons])
+    yield from _table(compared(report), [comparison_row(each) for each in report.comparisons])
     if remarks(report):
         yield from ("", *(f"- {_inline(line)}" for line in remarks(report)))
     if closing(report):

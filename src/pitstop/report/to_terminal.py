@@ -11,9 +11,9 @@ from pitstop.core.report import Report, Table
 from pitstop.core.units import milliseconds, percent
 from pitstop.report.waterfall import BAR, bars, dearest, drawn, is_idle
 from pitstop.report.wording import (
-    COMPARED,
     TRIED,
     closing,
+    compared,
     comparison_row,
     headline,
     place,
@@ -178,7 +178,7 @@ def _comparisons(report: Report) -> Iterator[RenderableType]:
     if not report.comparisons:
         return
     table = rich_table.Table(box=None, padding=(0, 2, 0, 0))
-    for title in COMPARED:
+    for title in compared(report):
         words = title in {"metric", "verdict", "why"}
         table.add_column(
             title, justify="left" if words else "right", no_wrap=title != "why", overflow="fold"

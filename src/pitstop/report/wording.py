@@ -6,7 +6,6 @@ from pitstop.core.report import Report, Status
 from pitstop.core.trial import Trial
 from pitstop.core.units import binary_bytes, change, count, milliseconds, percent, precise_percent
 
-COMPARED = ("metric", "verdict", "A", "B", "change", "interval", "why")
 TRIED = ("change", "verdict", "before", "after", "gain", "promised", "note")
 WORTH_SAYING = 0.1  # of the peak memory, which is sampled on a host: less comes and goes
 STATUSES: tuple[Status, ...] = ("ok", "warn", "FAIL", "n/a")
@@ -86,8 +85,18 @@ def trial_note(trial: Trial) -> str:
     return "; ".join(filter(None, said))
 
 
+def sides(report: Report) -> tuple[str, str]:
+    """What is compared, as the titles of its columns."""
+    return ("untouched", "tuned") if report.command == "tune" else ("A", "B")
+
+
+def compared(report: Report) -> tuple[str, ...]:
+    """The titles above the rows of comparisons."""
+    return ("metric", "verdict", *sides(report), "change", "interval", "why")
+
+
 def comparison_row(each: Comparison) -> tuple[str, ...]:
-    """The cells of a comparison below ``COMPARED``; ``n/a`` where nothing was measured."""
+    """The cells of a comparison below ``compared``; ``n/a`` where nothing was measured."""
     name = each.unit if each.unit.endswith("/s") else each.metric
     ratio = "n/a" if each.ratio is None else change(each.ratio)
     values = (_quantity(value, each.unit) for value in (each.before, each.after))
