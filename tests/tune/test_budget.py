@@ -52,3 +52,7 @@ def test_how_many_pairs_are_left():
     assert COSTS.affordable(1e9, toggles=False) == 24
     assert COSTS.affordable(COSTS.blocks_s(12), toggles=True) == 12
     assert COSTS.affordable(1.0, toggles=True) == 0
+
+
+def test_a_pair_of_which_one_run_compiles_takes_that_much_longer():
+    assert COSTS.with_compiling(5.5).pairs_s(1) == pytest.approx(COSTS.pairs_s(1) + 5.5)

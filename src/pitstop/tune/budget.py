@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pitstop.compare.pairs import FEWEST, LOOKS
 from pitstop.tune.candidates import Candidate
@@ -58,6 +58,10 @@ class Costs:
     def candidate_s(self, candidate: Candidate) -> float:
         """Its numbers for each set of options, and its time up to the first look."""
         return len(candidate.options) * self.run_s + self.timing_s(candidate)
+
+    def with_compiling(self, seconds: float) -> "Costs":
+        """What runs cost where one of each pair compiles first."""
+        return replace(self, start_s=self.start_s + seconds / 2)
 
     def affordable(self, left_s: float, toggles: bool) -> int:
         """How many pairs fit into what is left, at most as many as the last look wants."""

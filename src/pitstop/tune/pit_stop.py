@@ -19,7 +19,7 @@ from pitstop.profile import runs
 from pitstop.tune import budget, vary
 from pitstop.tune.budget import Costs
 from pitstop.tune.busy import busy
-from pitstop.tune.candidates import Candidate, Candidates, Choice, choose, facts_of
+from pitstop.tune.candidates import LAST, Candidate, Candidates, Choice, choose, facts_of
 from pitstop.tune.change import Change, load_changes, load_plugins
 from pitstop.tune.first_run import Diagnose, first_run, look_closely
 from pitstop.tune.found import Asked, Found, Listener, leading
@@ -133,10 +133,11 @@ def expected(
             f"give --budget {least_s / 60 + 2:.0f}, or fewer --steps"
         )
     found = budget.estimate(costs, chosen)
+    compiles = ", compiling not counted" if any(each.change.name == LAST for each in chosen) else ""
     lines = [
         f"to try: {_names(chosen) or 'nothing'}",
         f"{found.fewest_runs} to {found.most_runs} runs of {costs.steps} steps, about "
-        f"{_minutes(found.least_s)} to {_minutes(found.most_s)} (left of the budget: "
+        f"{_minutes(found.least_s)} to {_minutes(found.most_s)}{compiles} (left of the budget: "
         f"{_minutes(left_s - known_s)}); Ctrl-C gives what is proved by then",
     ]
     if known_s:

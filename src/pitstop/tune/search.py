@@ -105,6 +105,8 @@ class Search:
         for wanted, checked in fine[:1]:
             trial = self._weighed(candidate, wanted, checked)
             if trial.verdict == "kept":
+                compiles_s = max(0.0, checked.compile_s - self._base.compile_s)
+                self._costs = self._costs.with_compiling(compiles_s)
                 self._base = checked
                 self._kept.append(replace(candidate, options=(wanted.options,)))
             yield trial
