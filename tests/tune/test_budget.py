@@ -2,7 +2,9 @@
 
 import pytest
 
+from pitstop.core.errors import PitstopError
 from pitstop.tune.budget import choose, estimate, toggled_steps, within
+from pitstop.tune.pit_stop import expected
 from pitstop.tune.plan import Toggle
 from tune.simulation import COSTS, candidate
 
@@ -56,3 +58,16 @@ def test_how_many_pairs_are_left():
 
 def test_a_pair_of_which_one_run_compiles_takes_that_much_longer():
     assert COSTS.with_compiling(5.5).pairs_s(1) == pytest.approx(COSTS.pairs_s(1) + 5.5)
+
+
+def test_what_is_announced_names_changes_runs_and_minutes():
+    said = expected([TOGGLED, FRESH], COSTS, 600.0)
+    assert said.splitlines()[0] == "to try: tf32, loader"
+    assert "6 to 31 runs of 20 steps, about 42 s to 4 minutes (left of the budget: 10 min" in said
+    assert "compiling not counted" in expected([candidate("compile")], COSTS, 600.0)
+    assert "if time is left, which --budget gives: loader" in expected([TOGGLED, FRESH], COSTS, 180)
+
+
+def test_a_budget_without_room_for_any_change_is_an_error_that_says_what_is_needed():
+    with pytest.raises(PitstopError, match=r"too few for any change: tf32 alone .* --budget \d"):
+        expected([FRESH, TOGGLED], COSTS, 60.0)
