@@ -3,6 +3,7 @@
 None of this draws from the script's own random numbers.
 """
 
+import ctypes
 import json
 import random
 from collections.abc import Callable
@@ -76,8 +77,8 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 def _keep(tensor: torch.Tensor, name: str, index: list[dict[str, Any]], folder: Path) -> None:
     stride = max(1, -(-tensor.numel() // MOST_VALUES))
-    values = tensor.detach().reshape(-1)[::stride].to("cpu", torch.float32)
+    values = tensor.detach().reshape(-1)[::stride].to("cpu", torch.float32).contiguous()
     index.append({"module": name, "shape": list(tensor.shape), "values": values.numel()})
     with (folder / VALUES).open("ab") as file:
-        file.write(bytes(values.contiguous().untyped_storage())[: 4 * values.numel()])
+        file.write(ctypes.string_at(values.data_ptr(), 4 * values.numel()))  # numpy may be missing
     (folder / OUTPUTS).write_text(json.dumps(index), encoding="utf-8")
