@@ -163,7 +163,9 @@ def _trials(report: Report) -> Iterator[RenderableType]:
     table = rich_table.Table(box=None, padding=(0, 2, 0, 0))
     for title in TRIED[:-1]:
         left = title in {"change", "verdict"}
-        table.add_column(title, justify="left" if left else "right", no_wrap=True)
+        table.add_column(
+            title, justify="left" if left else "right", no_wrap=title != "change", overflow="fold"
+        )
     for trial in report.trials:
         style = STYLES.get(trial.verdict, "")
         cells = trial_row(trial)[:-1]
