@@ -8,7 +8,7 @@ from pitstop.diagnose.loading import mostly_at, saved_by_workers, wait_for_data
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
-REAL_READ_MS = 10.0  # files are read: five times what a batch costs that comes from a worker
+REAL_READ_MS = 5.0  # files are read: more than twice what a batch costs that comes from a worker
 WORTH_A_NOTE = 0.01  # of the step; what costs less is no concern
 
 
