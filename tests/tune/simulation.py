@@ -77,11 +77,11 @@ class Simulated:
         memory = (Memory(1.0, gpu_peak_bytes=self._peak(changes)),)
         return Sample(Evidence(steps=(Step(ms),) * 10, memory=memory), batch=4)
 
-    def blocks(self, changes, number):
+    def blocks(self, changes, number, last=1):
         self._once("blocks", changes, 2 * number * (COSTS.toggle.steps + 1))
         if changes[-1].name in self.breaks:
             raise self.breaks[changes[-1].name]
-        before = tuple(self._time(changes[:-1]) for _ in range(number))
+        before = tuple(self._time(changes[:-last]) for _ in range(number))
         return Pairs(before, tuple(self._time(changes) for _ in range(number)))
 
     def left_s(self):

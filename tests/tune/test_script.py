@@ -163,6 +163,24 @@ train(Model(), epochs=5)
     ]
 
 
+def test_several_changes_are_switched_together(folder):
+    source = (
+        TRAINS.replace("((model(x) - y) ** 2)", "((model(x) - y) ** 2 + 0 * look())")
+        + """
+def look():
+    print(torch.is_autocast_enabled("cpu"), torch.get_num_threads() == 7)
+    return 0
+train(Model(), epochs=5)
+"""
+    )
+    toggle = Toggle(steps=1, warmup=4, changes=2)
+    ran = run(folder, source, ("threads", {"threads": 7}), "bf16", toggle=toggle)
+    assert [line for line in ran.printed if line.count("e ") == 1] == [
+        *["True True"] * 4,
+        *[f"{on} {on}" for number in range(8) for on in [is_on(number)] * 2],
+    ]
+
+
 def test_without_a_recorder_the_changes_are_applied_all_the_same(folder):
     ran = run(folder, TRAIN, "bf16", record=False)
     assert ran.outcome.applied == 8

@@ -49,6 +49,34 @@ def test_the_proof_is_made_of_fresh_alternating_runs_of_the_untouched_script_and
     assert proof == [a, b, b, a] * 3
 
 
+class FarApart(Simulated):
+    """Fresh runs lie so far apart that the machine is another one each time; blocks do not."""
+
+    def sample(self, changes):
+        self.noise = 0.5
+        try:
+            return super().sample(changes)
+        finally:
+            self.noise = 0.003
+
+
+def test_where_fresh_runs_are_not_clear_all_that_is_kept_is_switched_in_one_process():
+    track = FarApart(lambda on: 100.0 * 0.9 ** len(on))
+    found = search(track, [candidate("tf32"), candidate("bf16")])
+    assert [kind for kind, _ in track.log[-13:]] == ["sample"] * 12 + ["blocks"]
+    step = leading(found, "time")
+    assert (step.verdict, step.pairs) == ("better", 6)
+    assert step.ratio == pytest.approx(0.81, rel=0.01)  # of both together
+    assert step.reason.endswith("by blocks of steps in one process")
+
+
+def test_what_cannot_be_switched_is_proved_by_fresh_runs_alone():
+    track = FarApart(lambda on: 100.0 if "loader" not in on else 30.0)
+    found = search(track, [LOADER])
+    assert [kind for kind, _ in track.log[-24:]] == ["sample"] * 24
+    assert leading(found, "time").pairs > 6
+
+
 def test_where_nothing_helps_nothing_is_kept_and_nothing_is_proved():
     track = Simulated(lambda _: 100.0)
     found = search(track, [candidate("tf32"), candidate("bf16"), LOADER])

@@ -67,14 +67,15 @@ class Journal:
         entry = self._answer(_question("sample", changes), ask)
         return Sample(entry.evidence, entry.batch, entry.lines)
 
-    def blocks(self, changes: Changes, number: int) -> Pairs[float]:
-        """The times of blocks without and with the last change."""
+    def blocks(self, changes: Changes, number: int, last: int = 1) -> Pairs[float]:
+        """The times of blocks without and with the last changes."""
 
         def ask() -> Entry:
-            found = self._track.blocks(changes, number)
+            found = self._track.blocks(changes, number, last)
             return Entry("", before_ms=found.before, after_ms=found.after)
 
-        entry = self._answer(_question(f"blocks {number}", changes), ask)
+        switched = f" of the last {last}" if last > 1 else ""
+        entry = self._answer(_question(f"blocks {number}{switched}", changes), ask)
         return Pairs(entry.before_ms, entry.after_ms)
 
     def left_s(self) -> float:

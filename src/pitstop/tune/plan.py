@@ -29,10 +29,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Toggle:
-    """Switch the last change off and on in blocks of steps, to time it inside one process."""
+    """Switch the last changes off and on in blocks of steps, to time them inside one process."""
 
     steps: int = 4  # timed in each block; one more comes first, which pays for the switching
     warmup: int = 6  # steps with the change on before the first block: compilation, autotuning
+    changes: int = 1  # so many of the last are switched together
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,9 +77,9 @@ class Processes:
         """Run it once with these changes, to be timed."""
         return self._run(changes, Plan("", changes))[1]
 
-    def blocks(self, changes: Changes, number: int) -> Pairs[float]:
-        """Milliseconds of a step with the last change off and on, in so many pairs of blocks."""
-        toggle = self._course.costs.toggle
+    def blocks(self, changes: Changes, number: int, last: int = 1) -> Pairs[float]:
+        """Milliseconds of a step with the last changes off and on, in so many pairs of blocks."""
+        toggle = replace(self._course.costs.toggle, changes=last)
         found: list[Block] = []
         steps = toggled_steps(toggle, number) + 1  # the last block ends when a step after it has
         self._run(

@@ -183,7 +183,8 @@ class Run:
             models.on_model(partial(perturb, precision=plan.perturb, signs=plan.signs))
         if plan.outputs:
             keep_outputs(models, self._folder)
-        self._blocks = Blocks(plan.toggle, self._folder, self._turn_last) if plan.toggle else None
+        self._toggled = self._scripts[-plan.toggle.changes :] if plan.toggle else []
+        self._blocks = Blocks(plan.toggle, self._folder, self._turn) if plan.toggle else None
 
     def step_ended(self, done: int) -> None:
         """The recorder counts the steps; their ends are where a change may be switched."""
@@ -198,9 +199,9 @@ class Run:
         while self._undos:
             self._undos.pop()()
 
-    def _turn_last(self, on: bool) -> None:
-        last = self._scripts[-1]
-        attempt(last.name, partial(last.turn, on))
+    def _turn(self, on: bool) -> None:
+        for script in self._toggled if on else reversed(self._toggled):
+            attempt(script.name, partial(script.turn, on))
 
     def _report(self) -> None:
         if os.environ.get("RANK", "0") == "0":  # of several ranks one answers for all

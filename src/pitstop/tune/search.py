@@ -15,7 +15,9 @@ before and after it is spared the pairs.
 **Passengers.** A change may have been kept for what a later one does as well. Each is left out once
 more, and goes if it no longer helps.
 
-**Proof.** Fresh processes again: the untouched script against all that was kept.
+**Proof.** Fresh processes again: the untouched script against all that was kept. They lie far apart
+in time: where the first six pairs are not clear, and all that was kept can be switched, blocks of
+steps with all of it off and on follow.
 """
 
 import math
@@ -34,7 +36,7 @@ from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import Candidate, rival
 from pitstop.tune.found import Asked, Found, Listener, leading
 from pitstop.tune.plan import Wanted
-from pitstop.tune.timed import Settled, mean_ms, timed
+from pitstop.tune.timed import Settled, in_blocks, mean_ms, timed
 from pitstop.tune.track import Changes, Checked, RunError, Track, label
 
 NEAR_LIMIT = 0.92  # of the device's memory: the rest goes to fragments, cuDNN and longer inputs
@@ -225,20 +227,37 @@ class Search:
         most = max(1, self._costs.affordable(self._track.left_s(), toggles=False))
         if most < pairs.FEWEST:
             self._note(f"the proof has only {count(most, 'pair')}, since {SPENT}")
+        can_switch = self._asked.goal == "time" and all(each.change.toggles for each in self._kept)
         try:
             found = pairs.measure(
                 lambda: self._track.sample(()),
                 lambda: self._track.sample(self._changes),
                 self._proved,
-                looks_within(most),
+                looks_within(min(most, pairs.FEWEST) if can_switch else most),
             )
+            if found.before:
+                proved = self._proved(found)
+            if found.interrupted:
+                raise KeyboardInterrupt
+            if can_switch and not proved and most >= pairs.FEWEST:
+                self._prove_in_blocks()
         except RunError as error:
             self._note(f"the proof was not finished: {error.note}")
+
+    def _prove_in_blocks(self) -> None:
+        """The step time from one process, with all that is kept switched off and on."""
+        self._listener.doing("the proof, closer: all that is kept off and on in one process")
+        affordable = self._costs.affordable(self._track.left_s(), toggles=True)
+        if affordable < pairs.FEWEST:
             return
-        if found.before:
-            self._proved(found)
-        if found.interrupted:
-            raise KeyboardInterrupt
+        looks = looks_within(affordable)
+        times = in_blocks(self._track, self._changes, looks, weigh.clear, len(self._kept))
+        if len(times.before) < pairs.FEWEST:
+            return  # the script is too short to be cut into blocks
+        step = weigh.compared(times)
+        step = replace(step, reason=f"{step.reason}, by blocks of steps in one process")
+        proof = tuple(step if each.metric == step.metric else each for each in self.found.proof)
+        self.found = replace(self.found, proof=proof)
 
     def _proved(self, found: Pairs[Sample]) -> bool:
         proof = judge(found.before, found.after, self._asked.metrics)

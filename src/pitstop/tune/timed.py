@@ -22,7 +22,7 @@ def timed(
     """Pairs without and with a change on top of others, until a look settles it."""
     changes = (*others, wanted)
     if toggles:
-        found = _blocks(track, changes, looks, settled)
+        found = in_blocks(track, changes, looks, settled)
         if len(found.before) >= pairs.FEWEST:
             return found  # else the script is too short to be cut into blocks
     batch = [0]
@@ -48,10 +48,13 @@ def mean_ms(sample: Sample) -> float:
     return found
 
 
-def _blocks(track: Track, changes: Changes, looks: Sequence[int], settled: Settled) -> Pairs[float]:
+def in_blocks(
+    track: Track, changes: Changes, looks: Sequence[int], settled: Settled, last: int = 1
+) -> Pairs[float]:
+    """Pairs of blocks with the last changes off and on, until a look settles it."""
     found: Pairs[float] = Pairs()
     for look in looks:
-        new = track.blocks(changes, look - len(found.before))
+        new = track.blocks(changes, look - len(found.before), last)
         found = Pairs((*found.before, *new.before), (*found.after, *new.after))
         if len(found.before) < look or settled(found):
             break

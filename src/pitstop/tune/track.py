@@ -44,8 +44,8 @@ class Track(Protocol):
     def sample(self, changes: Changes) -> Sample:
         """Run it once with these changes, to be timed."""
 
-    def blocks(self, changes: Changes, number: int) -> Pairs[float]:
-        """Milliseconds of a step with the last change off and on, in so many pairs of blocks."""
+    def blocks(self, changes: Changes, number: int, last: int = 1) -> Pairs[float]:
+        """Milliseconds of a step with the last changes off and on, in so many pairs of blocks."""
 
     def left_s(self) -> float:
         """How much of the budget is left."""
