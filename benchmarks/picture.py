@@ -1,8 +1,9 @@
 """What a command prints on a terminal, as a picture for the README.
 
-    python benchmarks/picture.py docs/profile.svg --first 40 -- pitstop profile train.py
+    python benchmarks/picture.py docs/profile.svg --first 33 -- pitstop report ID
 
-Only standard output is drawn; progress, on standard error, is seen while the command runs.
+Only standard output is drawn. `pitstop profile` leaves that to the script and reports on standard
+error; `pitstop report` shows the same again.
 """
 
 import argparse
@@ -65,13 +66,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("picture", type=Path)
     parser.add_argument("--first", type=int, help="draw this many lines only")
+    parser.add_argument("--title", help="what was typed, if not this command")
     parser.add_argument("command", nargs="+", help="after --")
     arguments = parser.parse_args()
     text = "\n".join(printed(arguments.command).strip().split("\n")[: arguments.first])
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
     console.print(Text.from_ansi(text))
-    command = " ".join(Path(word).name if "/" in word else word for word in arguments.command)
-    console.save_svg(str(arguments.picture), title=command, code_format=NO_FONTS)
+    title = arguments.title or " ".join(arguments.command)
+    console.save_svg(str(arguments.picture), title=title, code_format=NO_FONTS)
 
 
 if __name__ == "__main__":
