@@ -19,10 +19,10 @@ left out as the interval leaves out (0, 2 and 10), is the noise; their median is
 
 **Verdict.** A difference counts when the interval lies on one side of none *and* either its median
 is larger than the noise, or all of it is larger than the usual noise: a machine that was slow for
-a minute makes large noise, yet both runs of each pair saw it. Nothing below 1 % counts. In
-simulations (``benchmarks/compare.py``) identical code differs in 1 comparison of 100 at most.
-Things are the same when the interval lies within the noise, but never when it reaches beyond 3 %.
-All else is inconclusive, with the reason.
+a minute makes large noise, yet both runs of each pair saw it. Nothing below 1 % counts. With
+simulated noise (``benchmarks/compare.py``) identical code fails a gate of 3 % less often than once
+in 1000 comparisons. Things are the same when the interval lies within the noise, but never when it
+reaches beyond 3 %. All else is inconclusive, with the reason.
 """
 
 import math
@@ -188,7 +188,8 @@ def _outcome(
     if _size(ratio) > least.largest:
         beyond = f"more than {_what(noise.largest)}"
     elif near > least.usual:
-        beyond = f"all of it more than the usual {_what(noise.usual)}"
+        usual = "the usual " if noise.usual > SMALLEST else ""
+        beyond = f"all of it more than {usual}{_what(noise.usual)}"
     if one_sided and beyond:
         improved = (ratio > 1) == quality.higher_is_better
         return "better" if improved else "worse", beyond

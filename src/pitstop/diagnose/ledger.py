@@ -83,7 +83,7 @@ def _busy(evidence: Evidence, limits: Limits | None, cores: int, on_gpu: bool) -
     needless = needless_calls(evidence)
     repeated = repeated_calls(evidence)
     counted = 0.0
-    quicker = dict.fromkeys(PHASES, 1.0) if on_gpu else _uninspected(evidence)
+    quicker = {} if on_gpu else _uninspected(evidence)
     for each in evidence.operations:
         micros = each.device_micros or 0.0 if on_gpu else each.micros
         if not on_gpu and each.phase == "wait":

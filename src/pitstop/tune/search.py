@@ -235,8 +235,7 @@ class Search:
                 self._proved,
                 looks_within(min(most, pairs.FEWEST) if can_switch else most),
             )
-            if found.before:
-                proved = self._proved(found)
+            proved = bool(found.before) and self._proved(found)
             if found.interrupted:
                 raise KeyboardInterrupt
             if can_switch and not proved and most >= pairs.FEWEST:
@@ -246,10 +245,10 @@ class Search:
 
     def _prove_in_blocks(self) -> None:
         """The step time from one process, with all that is kept switched off and on."""
-        self._listener.doing("the proof, closer: all that is kept off and on in one process")
         affordable = self._costs.affordable(self._track.left_s(), toggles=True)
         if affordable < pairs.FEWEST:
             return
+        self._listener.doing("the proof, closer: all that is kept off and on in one process")
         looks = looks_within(affordable)
         times = in_blocks(self._track, self._changes, looks, weigh.clear, len(self._kept))
         if len(times.before) < pairs.FEWEST:
