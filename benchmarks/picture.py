@@ -9,7 +9,9 @@ error; `pitstop report` shows the same again.
 import argparse
 import os
 import pty
+import re
 import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -17,36 +19,18 @@ from rich.console import Console
 from rich.text import Text
 
 WIDTH = 110
-NO_FONTS = """\
-<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
-<style>
-.{unique_id}-matrix {{ font-family: monospace;
-  font-size: {char_height}px; line-height: {line_height}px }}
-.{unique_id}-title {{ font: bold 18px sans-serif }}
-{styles}
-</style>
-<defs>
-<clipPath id="{unique_id}-clip-terminal">
-<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" />
-</clipPath>
-{lines}
-</defs>
-{chrome}
-<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
-{backgrounds}
-<g class="{unique_id}-matrix">
-{matrix}
-</g>
-</g>
-</svg>
-"""  # rich's own loads a font from the network
+FONT = re.compile(r"@font-face \{.*?\}", re.DOTALL)  # rich lets pictures load one from the network
 
 
 def printed(command: list[str]) -> str:
     """What a command writes to a terminal of our width, colours included."""
     ours, theirs = pty.openpty()
     surroundings = os.environ | {"COLUMNS": str(WIDTH), "TERM": "xterm-256color"}
-    with subprocess.Popen(command, stdout=theirs, env=surroundings):
+    try:
+        process = subprocess.Popen(command, stdout=theirs, env=surroundings)
+    except OSError as error:
+        sys.exit(f"cannot start {command[0]}: {error.strerror}")
+    with process:
         os.close(theirs)
         parts = []
         while True:
@@ -58,6 +42,8 @@ def printed(command: list[str]) -> str:
                 break
             parts.append(part)
     os.close(ours)
+    if not parts:
+        sys.exit(f"{command[0]} printed nothing, and ended with exit code {process.returncode}")
     return b"".join(parts).decode().replace("\r\n", "\n")
 
 
@@ -73,7 +59,7 @@ def main() -> None:
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
     console.print(Text.from_ansi(text))
     title = arguments.title or " ".join(arguments.command)
-    console.save_svg(str(arguments.picture), title=title, code_format=NO_FONTS)
+    arguments.picture.write_text(FONT.sub("", console.export_svg(title=title)), encoding="utf-8")
 
 
 if __name__ == "__main__":

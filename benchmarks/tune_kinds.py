@@ -62,7 +62,8 @@ def judge(name: str, kind: Kind, folder: Path) -> bool:
     )
     seconds = time.monotonic() - begun
     if done.returncode:
-        print(f"{name}: exit code {done.returncode}: {done.stderr.strip().splitlines()[-1]}")
+        *_, last = done.stderr.strip().split("\n")
+        print(f"{name}: exit code {done.returncode}: {last}")
         return False
     report = store.load(folder / REPORT, Report)
     verdicts = {(each.change.split()[0], each.verdict) for each in report.trials}

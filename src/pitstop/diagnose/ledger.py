@@ -91,9 +91,9 @@ def _busy(evidence: Evidence, limits: Limits | None, cores: int, on_gpu: bool) -
         micros *= quicker.get(each.phase, 1.0)
         counted += micros
         floor = floor_of(each, micros / 1e3, limits, evidence.settings, cores)
-        for cause, ms in _parts(each, micros / 1e3, floor, needless, repeated):
-            small = not on_gpu and cause == "above" and ms < SMALL_MS * each.calls
-            yield Row("start" if small else cause, ms, short(each), each.where, each.calls)
+        small_ms = 0.0 if on_gpu else SMALL_MS
+        for cause, ms in _parts(each, micros / 1e3, floor, needless, repeated, small_ms):
+            yield Row(cause, ms, short(each), each.where, each.calls)
     untied = sum(each.micros for each in evidence.kernels) - counted
     if on_gpu and untied > 0:
         yield Row("unmeasured", untied / 1e3, "kernels of no known operation")
@@ -118,6 +118,7 @@ def _parts(
     floor: Floor | None,
     needless: frozenset[int],
     repeated: frozenset[int],
+    small_ms: float,
 ) -> Iterator[Part]:
     """One operation's time by cause; the first that fits takes it."""
     if operation.call in needless:
@@ -136,7 +137,10 @@ def _parts(
         least, used = min(ms, floor.best_ms), min(ms, floor.used_ms)
         yield "floor", least
         yield "precision", used - least
-        yield ("repeated" if operation.call in repeated else "above"), ms - used
+        above = ms - used
+        small = above < small_ms * operation.calls
+        rest: Cause = "start" if small else "above"
+        yield ("repeated" if operation.call in repeated else rest), above
 
 
 def _merged(rows: Iterable[Row]) -> list[Row]:
