@@ -26,7 +26,7 @@ Examples:
 """
 MODULE = "pitstop.workloads.frame_interpolation.slow"
 REPORT = Path(".pitstop/demo.html")
-BUDGET_MINUTES = 10.0  # a limit for busy machines; two idle cores need about three
+BUDGET_MINUTES = 10.0  # a limit for busy machines; two quiet cores need about five
 STEPS = 6  # of each run; starting one takes as long
 # Threads that wait for each other take up to four times as long when a virtual machine's neighbours
 # wake up, whether they spin or sleep meanwhile; one thread loses no more than is taken from it.
@@ -51,14 +51,14 @@ A pit stop on a small video model, which is trained on this machine as its autho
   guard   the losses must stay those of the untouched run, but for rounding
   prove   untouched against all that was kept, run by run in fresh processes
 
-This takes about three minutes on two idle cores. After the first run you are told what this
+This takes about five minutes on two quiet cores. After the first run you are told what this
 machine will need, and Ctrl-C gives what is known by then.
 """
 
 
 @click.command(epilog=EXAMPLES)
 def command() -> int:
-    """Tune a small video model that comes with Pitstop, in about three minutes."""
+    """Tune a small video model that comes with Pitstop, in about five minutes."""
     click.echo(STORY, err=True)
     gpus = read_hardware().gpus
     if not gpus:
