@@ -1,16 +1,16 @@
 """GPU memory as the script's own steps take it, whatever inspected ones took besides."""
 
-from pitstop.core.evidence import Evidence, Memory, Step
+from pitstop.core.evidence import Evidence, Memory
 from pitstop.core.memory import peak_bytes, undisturbed
 
 
-def run(peaks, inspected=(), every=1):
-    """One step a second, and a reading at the end of every n-th."""
-    steps = tuple(
-        Step(900.0, ended_s=float(n + 1), inspected=n in inspected) for n in range(len(peaks))
-    )
-    memory = [Memory(float(n + 1), gpu_peak_bytes=peak) for n, peak in enumerate(peaks)]
-    return Evidence(steps=steps, memory=(Memory(0.5, host_bytes=9), *memory[::-every][::-1]))
+def run(peaks, inspected=()):
+    """A reading a second."""
+    memory = [
+        Memory(float(n + 1), gpu_peak_bytes=peak, inspected=n in inspected)
+        for n, peak in enumerate(peaks)
+    ]
+    return Evidence(memory=(Memory(0.5, host_bytes=9), *memory))
 
 
 def peaks(evidence):
@@ -29,10 +29,6 @@ def test_what_an_inspected_step_took_is_not_the_scripts_nor_what_is_read_after_i
 
 def test_a_later_peak_above_all_that_was_read_is_the_scripts_again():
     assert peaks(run([20, 29, 44, 44, 52], inspected=(2,))) == [20, 29, 52]
-
-
-def test_the_first_reading_after_an_unread_inspected_step_has_its_peak():
-    assert peaks(run([20, 29, 44, 44, 44, 44], inspected=(2,), every=2)) == [29]
 
 
 def test_unknown_where_the_first_step_is_inspected():

@@ -1,7 +1,7 @@
 import pytest
 
 from diagnose.builders import recording, steps
-from pitstop.core.evidence import Memory, Step
+from pitstop.core.evidence import Memory
 from pitstop.diagnose.growth import growth_bytes
 
 
@@ -24,10 +24,12 @@ def test_a_gpus_memory_goes_before_the_hosts():
 
 
 def test_what_inspected_steps_took_is_no_growth():
-    looked = [Step(100.0, ended_s=n + 1.0, inspected=n in (3, 5)) for n in range(9)]
     peaks = [100, 100, 100, 140, 140, 180, 180, 180, 180]
-    memory = tuple(Memory(at + 1.0, gpu_peak_bytes=size) for at, size in enumerate(peaks))
-    assert growth_bytes(recording(memory=memory, steps=tuple(looked)).evidence) is None
+    memory = tuple(
+        Memory(at + 1.0, gpu_peak_bytes=size, inspected=at in (3, 5))
+        for at, size in enumerate(peaks)
+    )
+    assert growth_bytes(recording(memory=memory, steps=steps(9)).evidence) is None
 
 
 @pytest.mark.parametrize(

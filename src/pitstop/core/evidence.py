@@ -97,6 +97,7 @@ class Memory:
     host_bytes: int | None = None  # of the script and its workers, shared pages counted once
     gpu_peak_bytes: int | None = None  # allocated at most, so far
     gpu_reserved_bytes: int | None = None
+    inspected: bool = False  # an inspected step ran since the reading before, and may be the peak
 
 
 @dataclass(frozen=True, slots=True)

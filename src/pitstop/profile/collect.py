@@ -158,10 +158,12 @@ def _breaks(notes: Sequence[dict[str, Any]]) -> Iterator[Break]:
 
 
 def _gpu_memory(slices: Sequence[Slice]) -> Iterator[Memory]:
+    inspected = False
     for each in slices:
+        inspected = inspected or each.inspected
         if each.peak is not None:
-            reserved = each.reserved
-            yield Memory(each.ended_s, gpu_peak_bytes=each.peak, gpu_reserved_bytes=reserved)
+            yield Memory(each.ended_s, None, each.peak, each.reserved, inspected)
+            inspected = False
 
 
 def _host(path: Path) -> Evidence:
