@@ -26,6 +26,11 @@ STEP = [
     on_host(f"{RANGE}None", 300, 400, 5),
     on_host("aten::mul", 310, 390, 6),
     on_host("aten::mm", 20, 90, 7, thread=2),
+    on_host("aten::sum", 410, 450, 8),
+    on_host("cudaStreamSynchronize", 420, 440, 53, caller=8),
+    on_host("cudaDeviceSynchronize", 460, 470, 54),
+    on_host(f"{RANGE}9", 480, 490, 9),
+    on_host("cudaStreamSynchronize", 482, 488, 55, caller=9),
     on_host("cudaDeviceSynchronize", 500, 600, 52),
     on_device("add_kernel", 300, 400, caller=3),
     on_device(f"{RANGE}7", 300, 400, caller=2),
@@ -35,15 +40,15 @@ STEP = [
 
 
 def test_an_operation_belongs_to_the_nearest_range_around_it_in_its_thread():
-    assert operations_by_caller(STEP) == {2: 7, 3: 7, 4: 8}
+    assert operations_by_caller(STEP) == {2: 7, 3: 7, 4: 8, 9: 9}
 
 
 def test_transfers_and_the_shadows_of_ranges_are_no_kernels():
     assert [kernel.name for kernel in kernels(STEP)] == ["add_kernel"]
 
 
-def test_a_wait_is_the_operations_and_the_last_ones_of_no_operation_are_left_out():
-    assert waits(STEP, operations_by_caller(STEP)) == [7]
+def test_waits_are_those_of_the_scripts_operations_and_its_own_but_not_ours_within_or_at_the_end():
+    assert waits(STEP, operations_by_caller(STEP)) == [7, None, 9]
 
 
 def parents(event):

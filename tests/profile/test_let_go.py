@@ -91,25 +91,50 @@ class Profiler:
     def start(self):
         self._log.append("start")
 
-    def stop(self):
-        self._log.append("stop")
+    def stop(self, last=False):
+        self._log.append("last" if last else "stop")
 
 
-def test_there_is_a_step_between_two_profilers(monkeypatch, tmp_path):
-    """Else the range of ``optimizer.step`` ends in freed memory, see ``profiler``."""
+@pytest.fixture
+def steps(monkeypatch, tmp_path):
+    """What happens to the first steps of a run on a GPU, as text; nothing is profiled."""
     log = []
     monkeypatch.setattr(kernels, "Profiler", lambda **_: Profiler(log))
     monkeypatch.setattr(timeline, "Profiler", lambda **_: Profiler(log))
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    scope = Scope(Options(folder=str(tmp_path), warmup=1, baseline=1, inspect=2))
-    for done in range(1, 12):
-        log.append(done)
-        list(scope.step_ended(done))
-        if scope.wants(done):
-            scope.step_begins(done, 0, [])
-    text = " ".join(map(str, log))
-    assert text.startswith("1 2 3 start 4 stop 5 start 6 7 stop 8")
-    assert text.count("start") == 2
+    monkeypatch.setattr("pitstop.profile.scope.kept", lambda *_: log.append("search"))
+
+    def run(baseline=1, seconds=0.1):
+        monkeypatch.setattr("pitstop.profile.scope.time.monotonic", lambda: seconds * done)
+        options = Options(folder=str(tmp_path), warmup=1, baseline=baseline, inspect=2)
+        done = 0
+        scope = Scope(options)
+        for done in range(1, 16):
+            log.append(done)
+            list(scope.step_ended(done))
+            if scope.wants(done):
+                scope.step_begins(done, 0, [])
+        return " ".join(map(str, log))
+
+    return run
+
+
+def test_there_is_a_step_between_two_profilers_and_nobody_searches_memory_in_a_timeline(steps):
+    """Else the range of ``optimizer.step`` ends in freed memory, see ``profiler``."""
+    assert steps().startswith("1 2 3 start 4 stop 5 start 6 7 8 last search 9 10")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "inspected"),
+    [(0.5, "6 7 start 8 stop"), (2.0, "3 4 start 5 stop"), (60.0, "3 4 start 5 stop")],
+)
+def test_a_baseline_of_long_steps_is_short(steps, seconds, inspected):
+    assert inspected in steps(baseline=5, seconds=seconds)
+
+
+def test_ranks_wait_for_their_whole_baseline(steps, monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    assert "6 7 start 8 stop" in steps(baseline=5, seconds=60.0)
 
 
 def test_the_scripts_own_profiler_comes_first():

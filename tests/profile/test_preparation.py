@@ -14,6 +14,16 @@ with torch.no_grad():
     for number in range(30):
         print(number, model(torch.ones(1, 3, 8, 8)).shape, flush=True)
 """
+JOINED_LATER = """
+import torch
+models = [torch.nn.Linear(2, 1) for _ in range(2)]
+optimizers = [torch.optim.SGD(model.parameters(), 0.1) for model in models]
+for step in range(40):
+    for model, optimizer in list(zip(models, optimizers))[: 1 if step < 20 else 2]:
+        optimizer.zero_grad()
+        model(torch.ones(2, 2)).mean().backward()
+        optimizer.step()
+"""
 
 
 def line_of(mark):
@@ -56,3 +66,13 @@ def test_inference_ends_where_no_training_is_ahead(ahead, printed, profiled, tmp
     assert len(ran.out.splitlines()) == printed
     assert ran.evidence.step_kind == "module"
     assert ran.evidence.operations
+
+
+def test_steps_are_inspected_again_when_more_turns_out_to_make_one(tmp_path, profiled):
+    """As where a gradient scaler skips the first steps of one of two optimizers."""
+    script = tmp_path / "joined_later.py"
+    script.write_text(JOINED_LATER)
+    evidence = profiled(script).evidence
+    backward = sum(each.calls for each in evidence.operations if "ones_like" in each.name)
+    assert backward == 2  # both models: the step is whole
+    assert len(evidence.parameters.tops) == 2

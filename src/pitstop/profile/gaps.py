@@ -58,15 +58,15 @@ class Found:
     wait: int = -1
 
 
-def gaps(events: Iterable[Event], marks: Sequence[float]) -> list[Found]:
-    """Idle time of the device between the last two marks; the steps before explain it too."""
+def gaps(events: Iterable[Event], marks: Sequence[float], step: int = -1) -> list[Found]:
+    """Idle time of the device in the step that ends at a mark; those before explain it too."""
     ordered = sorted(events, key=lambda event: event.start)
     calls = [event for event in ordered if event.host]
     device = [event for event in ordered if not event.host]
     waits = _waits(calls, device, marks)
     quiet = _quiet([call for call in calls if call.name.startswith(LAUNCHES + WAITS)])
     asked = {call.number: call.end for call in calls}
-    begin, end = marks[-2:]
+    begin, end = marks[step - 1], marks[step]
     found = list(_transferred(device, waits, begin, end))
     for start, stop, following in _idle(device, begin, end):
         if following and asked.get(following.number, stop) <= start:

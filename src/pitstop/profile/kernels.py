@@ -91,8 +91,18 @@ def kernels(events: Sequence[Seen]) -> list[Seen]:
 
 
 def waits(events: Sequence[Seen], operations: dict[int, int]) -> list[int | None]:
-    """The operations that made Python wait for the device; none where the script itself did."""
-    calls = [event for event in events if event.on_host and event.name.startswith(WAITS)]
+    """The operations that made Python wait for the device; none where the script itself did.
+
+    Operations in no range are our own, as the checksum of a frozen module's input: no other step
+    has their waits.
+    """
+    calls = [
+        event
+        for event in events
+        if event.on_host
+        and event.name.startswith(WAITS)
+        and (not event.caller or event.caller in operations)
+    ]
     calls.sort(key=lambda call: call.start_ns)
     found = [operations.get(call.caller) for call in calls]
     while found and found[-1] is None:

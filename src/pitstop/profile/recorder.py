@@ -249,19 +249,21 @@ class Recorder:
         return None if self._scope.is_seen() else self._meter.keep(value)
 
     def _end_slice(self, kind: str, number: int) -> None:
-        prepared = self._steps.is_stronger(kind)
+        done, prepared = self._steps.done, self._steps.is_stronger(kind)
         ended = self._steps.add(kind, number)
         self._write_slice(kind, number)
         if prepared:
+            self._writer.line({"anew": True})  # forget what was inspected so far: preparation
+        if prepared or self._steps.done < done:  # more makes a step than it seemed
             self._begin_anew()
         if ended:
             self._at_step_end(self._steps.done)
 
     def _begin_anew(self) -> None:
-        """What was inspected so far was preparation: look no more at that, and forget it."""
+        """What is looked at now is no step: look no more at that, but at later ones."""
         self._scope.stop()
-        self._scope = Scope(self.options, self._scope.phase, self._scope.forensics)
-        self._writer.line({"anew": True})
+        scope = self._scope
+        self._scope = Scope(self.options, scope.phase, scope.forensics, self._steps.done)
 
     def _write_slice(self, kind: str, number: int) -> None:
         row = [

@@ -1,14 +1,16 @@
 """Scope: which steps are looked at more closely, and how.
 
-After warm-up come undisturbed steps, the baseline; then inspected ones; on a GPU one whose timeline
-is read; then every second step is sampled until there are samples enough. All others are left
-alone, and only those count as the step time. What the first inspected step made is asked for again
-two steps after the last one: what lives on by then is kept. A loss that is not finite is looked
-into when its backward pass begins, and may ask for a further inspected step.
+After warm-up come undisturbed steps, the baseline, fewer where they take long; then inspected ones;
+on a GPU three whose timeline is read; then every second step is sampled until there are samples
+enough. All others are left alone, and only those count as the step time. What the first inspected
+step made is asked for again two steps after the last one: what lives on by then is kept. A loss
+that is not finite is looked into when its backward pass begins, and may ask for a further inspected
+step.
 """
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,8 @@ from pitstop.profile.workers import read_workers
 
 MOST_SAMPLED = 60  # steps; if they are shorter than the pauses between samples, so be it
 LATER_STEPS = 2  # after the inspected ones: any loop variable has been set anew
+PATIENCE_SECONDS = 3.0  # with the baseline of a script whose steps take long
+FEWEST_BASELINE = 2
 
 
 class Scope:
@@ -38,10 +42,13 @@ class Scope:
         options: Options,
         phase: Callable[[], str] = lambda: "",
         forensics: Forensics | None = None,
+        done: int = 0,
     ) -> None:
         self._folder = Path(options.folder)
-        self._first = options.warmup + options.baseline
+        self._warmup = max(done, options.warmup)
+        self._first = self._warmup + options.baseline
         self._inspected = options.inspect
+        self._begun = time.monotonic()  # of the baseline
         self._trace = self._folder / f"trace-{os.getpid()}.json.gz" if options.trace else None
         self._inspector: Inspector | None = None
         self._before: Inspector | None = None  # the inspected step before this one
@@ -69,10 +76,27 @@ class Scope:
         """Whether the step after ``done`` finished ones should be looked at."""
         if not self._inspected or self._timeline:
             return False
+        self._hasten(done)
         return self._is_inspected(done) or (done >= self._first and self._is_measured(done))
 
+    def _hasten(self, done: int) -> None:
+        """End the baseline early where steps take long, unless other ranks would not know."""
+        if done <= self._warmup:
+            self._begun = time.monotonic()
+        elif (
+            done >= self._warmup + FEWEST_BASELINE
+            and time.monotonic() - self._begun > PATIENCE_SECONDS
+            and "LOCAL_RANK" not in os.environ
+        ):
+            self._first = min(self._first, done)
+
+    @property
+    def _last(self) -> int:
+        """How many steps are done when the last inspected one is."""
+        return self._first + self._inspected
+
     def _is_inspected(self, done: int) -> bool:
-        planned = self._first <= done < self._first + self._inspected
+        planned = self._first <= done < self._last
         return planned or self.forensics.wants_inspection
 
     def _is_measured(self, done: int) -> bool:
@@ -87,9 +111,8 @@ class Scope:
     def step_begins(self, done: int, thread: int, optimizers: list[Any]) -> None:
         """Look at the step that begins now."""
         if self._is_inspected(done):
-            last = self._first + self._inspected - 1
-            profiled = done >= last and done > self._profiled
-            trace = self._trace if done == last else None
+            profiled = done >= self._last - 1 and done > self._profiled
+            trace = self._trace if done == self._last - 1 else None
             self._inspector = Inspector(done, profiled, trace, self._before)
             self._inspector.start(optimizers, self.phase)
         elif self._is_timed(done):
@@ -105,8 +128,8 @@ class Scope:
             inspector, self._inspector = self._inspector, None
             yield inspector.stop()
             self._profiled = done if inspector.profiled else self._profiled
-            self._before = inspector if done < self._first + self._inspected else None
-            planned = done <= self._first + self._inspected  # a further one comes too late for it
+            self._before = inspector if done < self._last else None
+            planned = done <= self._last  # a further one comes too late for it
             self._trail = self._trail or (inspector.trail if planned else None)
             self._sync_lines = inspector.sync_lines or self._sync_lines
             yield from self.forensics.note(last=True)
@@ -120,7 +143,7 @@ class Scope:
             timeline, self._timeline = self._timeline, None
             self._profiled = done
             yield attempt(timeline.stop, self._sync_lines, otherwise={})
-        if self._trail and done >= self._first + self._inspected + LATER_STEPS:
+        if self._trail and not self._timeline and done >= self._last + LATER_STEPS:
             trail, self._trail = self._trail, None
             yield {"kept": attempt(kept, trail, sys._getframe(), otherwise=[])}
 

@@ -2,7 +2,8 @@
 
 torch's profiler sees kernels, transfers and CUDA calls alone, no operation: that slows a step by
 a few percent, where the inspected steps are many times slower. A first step fills the queue
-again, which is empty after the profiler has started; the second is the one that is read.
+again, which is empty after the profiler has started. Of the two after it the quicker one is read:
+a collection of garbage, or another process on the machine, only adds.
 """
 
 import time
@@ -15,7 +16,7 @@ from torch._C._autograd import DeviceType
 from pitstop.profile.gaps import Event, Place, gaps, is_transfer, located
 from pitstop.profile.profiler import Profiler
 
-STEPS = 2  # the first refills the queue
+STEPS = 3  # the first refills the queue
 
 
 class Timeline:
@@ -36,23 +37,25 @@ class Timeline:
         return len(self._marks_us) > STEPS
 
     def stop(self, sync_lines: Sequence[Place]) -> dict[str, Any]:
-        """Idle stretches and kernels of the last step, as plain values for the recording.
+        """Idle stretches and kernels of one step, as plain values for the recording.
 
         ``sync_lines`` are those that waited for the device in an inspected step, in order.
         """
-        seen = self._profiler.stop()
+        seen = self._profiler.stop(last=True)
         if seen is None:
             return {}
-        events = list(_events(seen))
+        events, marks = list(_events(seen)), self._marks_us
+        ends = range(2, len(marks))
+        end = min(ends, key=lambda each: marks[each] - marks[each - 1])
         return {
-            "timeline": self._marks_us[-1] - self._marks_us[-2],
-            "gaps": located(gaps(events, self._marks_us), sync_lines),
-            "kernels": _kernels(events, *self._marks_us[-2:]),
+            "timeline": marks[end] - marks[end - 1],
+            "gaps": located(gaps(events, marks, end), sync_lines),
+            "kernels": _kernels(events, marks[end - 1], marks[end]),
         }
 
     def cancel(self) -> None:
         """End the profiler."""
-        self._profiler.stop()
+        self._profiler.stop(last=True)
 
     def _mark(self) -> None:
         self._marks_us.append(time.time_ns() / 1e3)  # the profiler's clock
