@@ -126,11 +126,13 @@ def test_a_public_restoration_model_leaves_tf32_unused_and_is_launch_bound():
     """VRT: TF32 alone took 297 ms off its step, some of it inside torchvision's own products."""
     recording = recorded("vrt")
     findings, ledger = diagnose(recording), recording.ledger
-    tf32, launches = findings[:2]
-    assert (tf32.code, launches.code) == ("PIT301", "PIT206")
+    tf32, launches, elementwise = findings[:3]
+    assert (tf32.code, launches.code, elementwise.code) == ("PIT301", "PIT206", "PIT615")
     assert 250 < tf32.metrics[0].value < 297
     assert "27229 kernels" in launches.message
     assert 0.10 < launches.saving < 0.15
+    assert 0.20 < ledger.share(elementwise.metrics[0].value) < 0.22  # sums, copies and products
+    assert 0.09 < elementwise.saving < 0.12
     assert ledger.total("launch") > 3 * ledger.total("python")  # 9 s in its timeline are our own
 
 

@@ -34,6 +34,12 @@ def test_a_sum_of_products_still_says_what_they_are_of():
     ]
 
 
+def test_products_that_may_be_those_of_attention_keep_their_shapes():
+    sizes = [f"float16[8,{n},4]@cuda float16[8,4,{n}]@cuda" for n in (16, 32)]
+    found = summed([operation("bmm", line(3), each, micros=2.0, flops=9) for each in sizes], 16)
+    assert [each.shapes for each in found] == sizes
+
+
 def test_a_cut_outside_the_model_stays_as_it_is():
     cut = operation("slice", line(3), "float32[1,3,512,512]@cuda", micros=2.0)
     assert list(summed([cut], least_us=16)) == [cut]

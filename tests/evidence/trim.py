@@ -34,6 +34,7 @@ KEPT_KERNELS, KEPT_SAMPLES, KEPT_MOMENTS = 60, 60, 40  # the rest of each adds n
 ENVELOPE = {"schema": store.SCHEMA, "kind": "Recording"}
 ROOT_OF_BACKWARD = "aten.ones_like.default"  # tells how many backward passes a step has
 OTHERS = "aten.others.default"
+BATCHED = {"bmm", "baddbmm"}  # products that may be those of attention
 SUMS = ("calls", "micros", "device_micros", "moved_bytes", "flops", "layout_micros")
 
 
@@ -120,7 +121,9 @@ def is_told_by_itself(operation):
 
 
 def kind(operation):
-    """What a product was of, which decides how fast it may be: its first tensor without sizes."""
+    """What a product was of: the shapes, which tell attention, or what decides how fast it is."""
+    if short(operation) in BATCHED:
+        return operation.shapes
     first = tensors(operation)[:1] if operation.flops else ()
     return "".join(f"{each.kind}[]@{each.device}" for each in first)
 

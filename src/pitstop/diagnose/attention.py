@@ -2,12 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 
-from pitstop.core.evidence import Line, Operation
+from pitstop.core.evidence import Line, ModuleCall, Operation
 from pitstop.diagnose.operations import short, tensors
 
 PRODUCTS = {"bmm", "baddbmm", "mm", "matmul"}
+WITHIN = {"Softmax", "Dropout"}  # modules that others hand their scores to
 
 Scores = tuple[int, int]  # rows and columns of the matrix
+
+
+def home(calls: Sequence[ModuleCall], position: int) -> int:
+    """The module call that an operation belongs to, though a small module of it ran it."""
+    if not 0 <= position < len(calls):
+        return -1
+    call = calls[position]
+    return call.parent if call.kind in WITHIN else position
 
 
 def written_out(operations: Sequence[Operation]) -> Iterator[tuple[Line, Scores]]:

@@ -34,6 +34,7 @@ CLAIMS: dict[str, tuple[Cause, ...]] = {
     "PIT301": ("precision", "above", "repeated"),
     "PIT302": ("precision",),
     "PIT605": ("above",),
+    "PIT615": ("copy", "above", "floor"),
     "PIT408": ("above",),
 }
 

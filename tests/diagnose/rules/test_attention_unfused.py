@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from diagnose.builders import call, line, operation, recording, without_ledger
@@ -25,6 +27,17 @@ def test_names_the_softmax_and_what_the_scores_cost_without_the_products():
     (finding,) = attention_unfused(run(*attention(micros=20.0)))
     assert (finding.code, finding.span.line) == ("PIT604", 42)
     assert finding.saving == pytest.approx(0.25)  # 20 of 80 microseconds, backward included
+
+
+@pytest.mark.parametrize("kind", ["Softmax", "Dropout"])
+def test_a_softmax_or_dropout_of_its_own_belongs_to_the_attention(kind):
+    product, bias, softmax, back, taken, rest = attention(micros=20.0)
+    inner = call("attention.inner", 2, parent=0, kind=kind)
+    within = [replace(each, call=1) for each in (softmax, back)]
+    operations = (product, bias, *within, taken, rest)
+    calls = (call("attention", 1, kind="Attention"), inner)
+    (finding,) = attention_unfused(recording(calls=calls, operations=operations))
+    assert finding.saving == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pitstop.core.evidence import Line, Operation
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.attention import handles, written_out
+from pitstop.diagnose.attention import handles, home, written_out
 from pitstop.diagnose.calls import call_tree, timed
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.place import span
@@ -37,10 +37,10 @@ def attention_unfused(recording: Recording) -> Iterator[Finding]:
     tree = call_tree(evidence)
     in_call: dict[int, list[tuple[Operation, float]]] = defaultdict(list)
     for operation, micros in timed(evidence):
-        in_call[operation.call].append((operation, micros))
+        in_call[home(tree.calls, operation.call)].append((operation, micros))
     spent: dict[Line, float] = defaultdict(float)
     for call, operations in in_call.items():
-        if not 0 <= call < len(tree.calls) or tree.calls[call].kind == WHOLE:
+        if call < 0 or tree.calls[call].kind == WHOLE:
             continue
         for line, scores in written_out([each for each, _ in operations]):
             spent[line] += sum(micros for each, micros in operations if handles(each, scores))
