@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What docs/results.md says of a GPU, measured again, one topic or several at a time:
 #
-#   OUT=/tmp/out bash benchmarks/gpu.sh data tests overhead parts pose
+#   OUT=/tmp/out bash benchmarks/gpu.sh data tests overhead parts bench:pose_regression
 #   OUT=/tmp/out bash benchmarks/gpu.sh record:spike_deblur record:lora_diffusion
 #   OUT=/tmp/out bash benchmarks/gpu.sh tune:frame_interpolation:8 tune:vae:5      (minutes)
 #
@@ -12,7 +12,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 OUT=${OUT:?a folder for the results}
 PYTHON=${PYTHON:-python3}
-export PYTHONPATH=$PWD/src:$PWD/carry${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 NO_COLOR=1 COLUMNS=150
+export PYTHONPATH=$PWD/src:$PWD/carry/site-packages${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 NO_COLOR=1 COLUMNS=150
 export PITSTOP_CACHE=${PITSTOP_CACHE:-/tmp/pitstop-cache}
 mkdir -p "$OUT"
 work=$(mktemp -d)
@@ -29,14 +29,21 @@ limit() {  # SECONDS COMMAND ...: `timeout` for functions too
 
 data() {  # full-size files of the five systems, on all cores
   for name in frame_interpolation spike_deblur tiled_vae lora_diffusion pose_regression; do
-    (limit 400 "$PYTHON" benchmarks/full_data.py "$name" >"$work/data-$name" 2>&1; say "data: $name, exit code $?") &
+    (limit 400 "$PYTHON" benchmarks/full_data.py "$name" >"$work/data-$name" 2>&1; say "data: $name, exit code $?"
+     [ "$name" = pose_regression ] && compiled) &
   done
+}
+
+compiled() {  # minutes of compiling, once: the next run finds them in the compiler's cache
+  limit 450 "$PYTHON" -m pitstop.workloads.pose_regression.slow --steps 3 --out "$work/compiled" >"$work/compiled.log" 2>&1
+  say "pose_regression compiled, exit code $?"; tail -3 "$work/compiled.log"
 }
 
 tests() { limit 400 "$PYTHON" -m pytest -q -p no:cacheprovider tests/gpu; }
 
-overhead() {  # steps of about 5, 60 and 200 ms on an H200
-  for size in "2048 4 1024" "4096 8 4096" "4096 8 14000"; do
+overhead() {  # steps of about 5 and 80 ms on an H200, and what is left of a profile afterwards
+  limit 150 "$PYTHON" benchmarks/afterwards.py --device cuda --pairs 3
+  for size in "2048 4 1024" "4096 8 4096"; do
     read -r width depth batch <<<"$size"
     limit 120 "$PYTHON" benchmarks/overhead.py --device cuda --pairs 11 --width "$width" --depth "$depth" --batch "$batch"
   done
@@ -45,8 +52,6 @@ overhead() {  # steps of about 5, 60 and 200 ms on an H200
 parts() { limit 400 "$PYTHON" benchmarks/parts.py --only tiled; }
 
 bench() { limit "${2:-200}" pitstop bench "$1" --steps "${3:-40}"; }
-
-pose() { TORCHDYNAMO_DISABLE=1 bench pose_regression 200; }  # without the minutes of compiling
 
 record() {  # NAME: a recording of the system at full size
   local name=$1 folder=$work/record-$1
