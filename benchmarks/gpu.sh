@@ -2,7 +2,7 @@
 # What docs/results.md says of a GPU, measured again, one topic or several at a time:
 #
 #   OUT=/tmp/out bash benchmarks/gpu.sh data tests overhead parts bench:pose_regression
-#   OUT=/tmp/out bash benchmarks/gpu.sh record:spike_deblur record:lora_diffusion
+#   OUT=/tmp/out bash benchmarks/gpu.sh record:lora_diffusion record:spike_deblur:20:--accumulate:1
 #   OUT=/tmp/out bash benchmarks/gpu.sh tune:frame_interpolation:8 tune:vae:5      (minutes)
 #
 # Timed topics run alone; `data` generates in the background while the next topic runs. Everything
@@ -29,17 +29,16 @@ limit() {  # SECONDS COMMAND ...: `timeout` for functions too
 
 data() {  # full-size files of the five systems, on all cores
   for name in frame_interpolation spike_deblur tiled_vae lora_diffusion pose_regression; do
-    (limit 400 "$PYTHON" benchmarks/full_data.py "$name" >"$work/data-$name" 2>&1; say "data: $name, exit code $?"
-     [ "$name" = pose_regression ] && compiled) &
+    (limit 400 "$PYTHON" benchmarks/full_data.py "$name" >"$work/data-$name" 2>&1; say "data: $name, exit code $?") &
   done
 }
 
-compiled() {  # minutes of compiling, once: the next run finds them in the compiler's cache
-  limit 450 "$PYTHON" -m pitstop.workloads.pose_regression.slow --steps 3 --out "$work/compiled" >"$work/compiled.log" 2>&1
+compiled() {  # pose_regression's minutes of compiling, once: the next run finds them in a cache
+  limit 550 "$PYTHON" -m pitstop.workloads.pose_regression.slow --steps 3 --out "$work/compiled" >"$work/compiled.log" 2>&1
   say "pose_regression compiled, exit code $?"; tail -3 "$work/compiled.log"
 }
 
-tests() { limit 400 "$PYTHON" -m pytest -q -p no:cacheprovider tests/gpu; }
+tests() { (cd tests/gpu && limit 400 "$PYTHON" -m pytest -q -p no:cacheprovider "${@:-.}"); }  # FILES ...
 
 overhead() {  # steps of about 5 and 80 ms on an H200, and what is left of a profile afterwards
   limit 150 "$PYTHON" benchmarks/afterwards.py --device cuda --pairs 3
@@ -53,27 +52,31 @@ parts() { limit 400 "$PYTHON" benchmarks/parts.py --only tiled; }
 
 bench() { limit "${2:-200}" pitstop bench "$1" --steps "${3:-40}"; }
 
-record() {  # NAME: a recording of the system at full size
-  local name=$1 folder=$work/record-$1
+script() {  # NAME: the words that run one of the five, or diffusers' VAE decode
+  if [ "$1" = vae ]; then echo "$PWD/benchmarks/vae_decode.py"; else echo "-m pitstop.workloads.$1.slow"; fi
+}
+
+record() {  # NAME STEPS OPTIONS ...: a recording at full size
+  local name=$1 folder=$work/record-$1 words
+  read -ra words <<<"$(script "$1")"
   mkdir -p "$folder"
-  (cd "$folder" && limit 240 pitstop profile --steps "${2:-24}" -m "pitstop.workloads.$name.slow") | tail -60
+  (cd "$folder" && limit 240 pitstop profile --steps "${2:-24}" "${words[@]}" "${@:3}") | tail -60
   tar -C "$folder/.pitstop/runs" -czf "$OUT/$name.tgz" . && ls -l "$OUT/$name.tgz"
 }
 
-tune() {  # NAME MINUTES: one of the five, or diffusers' VAE decode
+tune() {  # NAME MINUTES OPTIONS ...
   local name=$1 minutes=${2:-8} folder=$work/tune-$1 words
+  read -ra words <<<"$(script "$1")"
   mkdir -p "$folder"
-  words=(-m "pitstop.workloads.$name.slow")
-  [ "$name" = vae ] && words=("$PWD/benchmarks/vae_decode.py")
-  (cd "$folder" && limit $((60 * minutes + 120)) pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${words[@]}") 2>&1
+  (cd "$folder" && limit $((60 * minutes + 120)) pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${words[@]}" "${@:3}") 2>&1
   cat "$folder/tuned.toml" "$folder/tuned.patch" 2>/dev/null | head -120
 }
 
 for topic in "$@"; do
-  IFS=: read -r name first second <<<"$topic"
+  IFS=: read -ra words <<<"$topic"
   say "$topic"
-  "$name" ${first:+"$first"} ${second:+"$second"} || say "$topic: exit code $?"
-  [ "$name" = tests ] && wait
+  "${words[@]}" || say "$topic: exit code $?"
+  [ "${words[0]}" = tests ] && wait
 done 2>&1 | tee "$OUT/log"
 wait
 cat "$work"/data-* 2>/dev/null | tail -20
