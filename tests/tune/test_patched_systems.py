@@ -16,7 +16,11 @@ STEPS = 4
 CHANGES = {
     "frame_interpolation": ("channels-last", "fused-optimizer", "loader"),
     "tiled_vae": ("channels-last",),
+    "pose_regression": ("fused-optimizer",),
+    "lora_diffusion": ("fused-optimizer",),
+    "spike_deblur": ("fused-optimizer", "loader"),
 }
+ARGUMENTS = {"spike_deblur": ("--accumulate", "1")}
 OPTIONS = {"loader": {"workers": 1, "pin": False}}
 
 
@@ -37,7 +41,7 @@ def test_patched_source_alone_gives_the_numbers_of_the_trial(name, tmp_path, mon
     project = tmp_path / "project"
     shutil.copytree(SYSTEMS / name, project / name)
     monkeypatch.chdir(project)
-    words = [sys.executable, "-m", f"{name}.slow", "--small"]
+    words = [sys.executable, "-m", f"{name}.slow", "--small", *ARGUMENTS.get(name, ())]
     seen, _ = numbers(words, (), tmp_path / "seen", inspect=1)
     trial, proved = numbers(words, CHANGES[name], tmp_path / "trial")
     kept = [
