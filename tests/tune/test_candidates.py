@@ -21,9 +21,10 @@ from pitstop.tune.change import load_changes
 CHANGES = load_changes(pitstop.tune.changes)
 
 
-def trained(wait=0.3, kind="optimizer", **seen):
+def trained(wait=0.3, optimizer=0.1, kind="optimizer", **seen):
     """What a first run recorded."""
-    return Evidence(step_kind=kind, steps=(Step(100.0, data_wait_ms=100 * wait),) * 4, **seen)
+    step = Step(100.0, data_wait_ms=100 * wait, optimizer_ms=100 * optimizer)
+    return Evidence(step_kind=kind, steps=(step,) * 4, **seen)
 
 
 MATRIX_PRODUCT = Operation("mm", NOWHERE, "float32[8,8]@cuda", 1, 1.0)
@@ -129,6 +130,7 @@ def test_rivals_know_each_other():
         ("tf32", {"settings": Settings("cuda", tf32_matmul=True, tf32_cudnn=True)}),
         ("checkpointing-off", {"calls": (ModuleCall("net", "Net", NOWHERE, -1, ""),)}),
         ("fused-optimizer", {"optimizers": (Optimizer("Adam", fused=True),)}),
+        ("fused-optimizer", {"optimizer": 0.009}),
         ("loader", {"wait": 0.01}),
     ],
 )
@@ -148,3 +150,9 @@ def test_facts_come_from_the_first_run():
     on_gpu = facts_of(trained(kind="loader", memory=(Memory(0.0, gpu_peak_bytes=1),)), 2)
     assert (on_gpu.device, on_gpu.work) == ("cuda", "inference")
     assert facts_of(trained(settings=Settings(device="cuda:0")), 2).device == "cuda"
+
+
+def test_an_optimizer_whose_kernels_take_long_is_fused_though_python_is_soon_done_with_it():
+    kernels = Operation("_foreach_add", NOWHERE, "", 1, 1.0, device_micros=4e3, phase="optimizer")
+    facts = Facts(trained(optimizer=0.001, operations=(kernels,)), "cuda", cores=2)
+    assert "fused-optimizer" in names(facts)

@@ -10,14 +10,21 @@ from pitstop.tune.change import When, change
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
+LITTLE = 0.01  # of the step: nothing below counts as a difference
 FUSED = ("Adam", "AdamW", "SGD", "Adagrad")
 CHOICES = ("fused", "foreach", "capturable", "differentiable")
 
 
 def useless(evidence: Evidence) -> str:
-    """Whether all optimizers are fused as they are."""
+    """Whether all optimizers are fused as they are, or take next to nothing on host and GPU."""
     known = evidence.optimizers
-    return "the optimizer is fused" if known and all(each.fused for each in known) else ""
+    if known and all(each.fused for each in known):
+        return "the optimizer is fused"
+    kernels = (each for each in evidence.operations if each.phase == "optimizer")
+    device_ms = sum(each.device_micros or 0.0 for each in kernels) / 1e3
+    if max(device_ms, evidence.median_ms("optimizer_ms")) < LITTLE * evidence.median_ms():
+        return "the optimizer takes next to nothing"
+    return ""
 
 
 @change("rounding", toggles=True, when=When(work="training", useless=useless))
