@@ -1,9 +1,13 @@
 """What a search came to, in words."""
 
+from dataclasses import replace
+
 from pitstop.core.comparison import Comparison
+from pitstop.core.finding import Finding
 from pitstop.core.ledger import Ledger, Row
 from pitstop.core.report import Report
 from pitstop.core.trial import Trial
+from pitstop.report import to_html, to_markdown, to_terminal
 from pitstop.report.wording import gain, trial_note
 from pitstop.tune.found import Found
 from pitstop.tune.plan import Wanted
@@ -63,13 +67,38 @@ def test_ctrl_c_names_what_was_kept_until_then():
 
 def test_the_waterfalls_stand_side_by_side_and_add_up():
     after = Ledger(62.0, "cpu", (Row("floor", 60), Row("copy", 2)))
-    (table,) = tell(PROFILE, KEPT, About("x", after=after)).tables
-    assert table.rows == (
-        ("floor of the hardware", "60.0 ms", "60.0 ms"),
-        ("copies", "0 ms", "2.00 ms"),
-        ("waiting for data", "40.0 ms", "0 ms"),
-        ("step", "100 ms", "62.0 ms"),
-    )
+    report = tell(PROFILE, KEPT, About("x", after=after))
+    lines = to_terminal.render(report).splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("where the step goes"))
+    words = [" ".join(line.replace("█", "").split()) for line in lines[begin : begin + 5]]
+    assert words == [
+        "where the step goes untouched tuned most of it",
+        "floor of the hardware 60.0 ms 60.0 ms",
+        "copies 0 ms 2.00 ms ▏",
+        "waiting for data 40.0 ms 0 ms",
+        "step 100 ms 62.0 ms",
+    ]
+    html = to_html.render(report)
+    assert "tuned 62.0 ms" in html
+    assert html.count('height="3"') == 4  # three causes and the step
+    page = to_markdown.render(report)
+    assert "| waiting for data | 40.0 ms | 0 ms |  |" in page
+    assert "| step | 100 ms | 62.0 ms |  |" in page
+
+
+def test_what_could_be_gained_at_most_is_said_only_where_nothing_was():
+    profile = replace(PROFILE, gain="at most 40 %")
+    assert tell(profile, Found(), About("x")).gain == "at most 40 %"
+    assert not tell(profile, KEPT, About("x")).gain
+
+
+def test_what_was_tried_comes_first_and_only_the_dearest_findings_after_it():
+    many = tuple(Finding(f"number {n}", code="PIT000") for n in range(5))
+    text = to_terminal.render(tell(replace(PROFILE, findings=many), KEPT, About("x")))
+    assert text.index("loader workers=2") < text.index("where the step goes")
+    assert "number 2" in text
+    assert "number 3" not in text
+    assert "and 2 findings more" in text
 
 
 def test_a_trial_in_a_line():

@@ -47,6 +47,7 @@ class Report:
     machine: Machine | None = None
     checks: tuple[Check, ...] = ()
     ledger: Ledger | None = None  # where the median step went
+    after: Ledger | None = None  # the same with all changes that were kept
     tables: tuple[Table, ...] = ()
     findings: tuple[Finding, ...] = ()
     trials: tuple[Trial, ...] = ()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from pitstop.core.ledger import Ledger
 from pitstop.core.report import Report
 from pitstop.core.units import milliseconds, percent
 from pitstop.report.waterfall import bars, dearest
@@ -31,17 +32,12 @@ def _lines(report: Report) -> Iterator[str]:
     for label, text in headline(report):
         yield f"**{label}** {_inline(text)}  "
     yield from _checks(report)
-    for table in report.tables:
-        yield from _table((table.title, *table.columns), table.rows)
-    if report.ledger:
-        rows = [
-            (bar.label, milliseconds(bar.ms), percent(bar.share), dearest(bar))
-            for bar in bars(report.ledger)
-        ]
-        yield from _table(("where the step goes", "time", "share", "most of it"), rows)
-    yield from _findings(report)
     yield from _trials(report)
     yield from _table(compared(report), [comparison_row(each) for each in report.comparisons])
+    for table in report.tables:
+        yield from _table((table.title, *table.columns), table.rows)
+    yield from _ledger(report.ledger, report.after) if report.ledger else ()
+    yield from _findings(report)
     if remarks(report):
         yield from ("", *(f"- {_inline(line)}" for line in remarks(report)))
     if closing(report):
@@ -51,6 +47,20 @@ def _lines(report: Report) -> Iterator[str]:
 def _checks(report: Report) -> Iterator[str]:
     rows = [(check.status, check.item, check.value, check.cure) for check in report.checks]
     yield from _table(("", "item", "value", "cure"), rows)
+
+
+def _ledger(ledger: Ledger, after: Ledger | None) -> Iterator[str]:
+    """The waterfall; of a tuned script before and after."""
+    seconds = [milliseconds(bar.ms) for bar in bars(after, ledger)] if after else []
+    seconds = seconds or [percent(bar.share) for bar in bars(ledger)]
+    rows = [
+        (bar.label, milliseconds(bar.ms), second, dearest(bar))
+        for bar, second in zip(bars(ledger, after), seconds, strict=True)
+    ]
+    times = ("untouched", "tuned") if after else ("time", "share")
+    if after:
+        rows.append(("step", milliseconds(ledger.step_ms), milliseconds(after.step_ms), ""))
+    yield from _table(("where the step goes", *times, "most of it"), rows)
 
 
 def _findings(report: Report) -> Iterator[str]:

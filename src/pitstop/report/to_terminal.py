@@ -8,7 +8,7 @@ from rich.text import Text
 
 from pitstop.core.finding import Finding
 from pitstop.core.report import Report, Table
-from pitstop.core.units import milliseconds, percent
+from pitstop.core.units import count, milliseconds, percent
 from pitstop.report.waterfall import BAR, bars, dearest, drawn, is_idle
 from pitstop.report.wording import (
     TRIED,
@@ -44,6 +44,7 @@ STYLES = {
 }
 PLAIN_WIDTH = 100  # where there is no terminal to ask
 LEDGER_COLUMNS = {"where the step goes": 29, "time": 7, "share": 5, "": BAR, "most of it": 0}
+TUNED_COLUMNS = {"where the step goes": 29, "untouched": 9, "tuned": 7, "": BAR, "most of it": 0}
 EXCERPTS = 3  # findings shown with their source; the page has them all
 
 
@@ -68,7 +69,7 @@ def render(report: Report, color: bool = False, width: int | None = None) -> str
 
 def _parts(report: Report) -> Iterator[RenderableType]:
     yield _headline(report)
-    for section in (_checks, _ledger, _findings, _tables, _trials, _comparisons, _remarks):
+    for section in (_checks, _trials, _comparisons, _ledger, _findings, _tables, _remarks):
         parts = list(section(report))
         yield from ("", *parts) if parts else ()
 
@@ -96,20 +97,27 @@ def _checks(report: Report) -> Iterator[Text]:
 
 
 def _ledger(report: Report) -> Iterator[RenderableType]:
-    """From the floor up to the step: each cause, its time and share, a bar, its dearest line."""
-    ledger = report.ledger
+    """From the floor up to the step: each cause, its time, a bar, its dearest line.
+
+    Beside the time stands its share or, of a tuned script, the time with all that was kept.
+    """
+    ledger, after = report.ledger, report.after
     if ledger is None:
         return
     table = rich_table.Table(box=None, padding=(0, 2, 0, 0))
-    for title, width in LEDGER_COLUMNS.items():
-        justify: JustifyMethod = "right" if title in {"time", "share"} else "left"
+    columns = TUNED_COLUMNS if after else LEDGER_COLUMNS
+    for title, width in columns.items():
+        justify: JustifyMethod = "left" if title in {*list(columns)[::3], "most of it"} else "right"
         table.add_column(title, justify=justify, no_wrap=True, min_width=width)
-    for bar in bars(ledger):
+    seconds = [milliseconds(bar.ms) for bar in bars(after, ledger)] if after else []
+    seconds = seconds or [percent(bar.share) for bar in bars(ledger)]
+    for bar, second in zip(bars(ledger, after), seconds, strict=True):
         style = "green" if bar.cause == "floor" else "yellow" if is_idle(bar.cause) else "cyan"
-        time, share = milliseconds(bar.ms), percent(bar.share)
-        table.add_row(bar.label, time, share, Text(drawn(bar), style), dearest(bar))
-    total = Text(milliseconds(ledger.step_ms), "bold")
-    table.add_row(Text("step", "bold"), total, "100 %", "", "")
+        row = bar.label, milliseconds(bar.ms), second, Text(drawn(bar), style), dearest(bar)
+        table.add_row(*row)
+    second = milliseconds(after.step_ms) if after else "100 %"
+    total = (Text(each, "bold") for each in ("step", milliseconds(ledger.step_ms), second))
+    table.add_row(*total, "", "")
     yield table
 
 
@@ -134,13 +142,16 @@ def _findings(report: Report) -> Iterator[Text]:
 
     A check says what a finding without a place is about.
     """
-    shown = [each for each in report.findings if each.span or not report.checks]
+    known = [each for each in report.findings if each.span or not report.checks]
+    shown = known[:EXCERPTS] if report.trials else known
     for index, finding in enumerate(shown):
         yield _finding(finding)
         if index < EXCERPTS:
             yield from (Text(f"    {line}", style="dim") for line in finding.excerpt)
         if report.ranks and finding.cure:
             yield Text(f"    → {finding.cure}", style="green")
+    if rest := len(known) - len(shown):
+        yield Text(f"and {count(rest, 'finding')} more: --output FILE.html shows all", style="dim")
 
 
 def _finding(finding: Finding) -> Text:

@@ -68,15 +68,19 @@ class Bar:
     dearest: Row
 
 
-def bars(ledger: Ledger) -> Iterator[Bar]:
-    """Every cause that has time, each bar beginning where the one before ended."""
+def bars(ledger: Ledger, beside: Ledger | None = None) -> Iterator[Bar]:
+    """Every cause that has time, each bar beginning where the one before ended.
+
+    Beside another ledger: every cause that has time in either, on the scale of the longer step.
+    """
+    both = (ledger, beside) if beside else (ledger,)
+    causes = {row.cause for each in both for row in each.rows}
+    whole_ms = max(each.step_ms for each in both)
     begin = 0.0
-    for cause in ORDER:
-        rows = [row for row in ledger.rows if row.cause == cause]
-        if not rows:
-            continue
+    for cause in filter(causes.__contains__, ORDER):
+        rows = [row for row in ledger.rows if row.cause == cause] or [Row(cause, 0.0)]
         ms = sum(row.ms for row in rows)
-        end = begin + ledger.share(ms)
+        end = begin + (ms / whole_ms if whole_ms else 0.0)
         yield Bar(cause, label(cause, ledger), ms, ledger.share(ms), begin, end, rows[0])
         begin = end
 

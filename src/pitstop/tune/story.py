@@ -1,15 +1,14 @@
 """Story: what a search came to, as a Report, the answer first."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pitstop.core.comparison import Comparison
-from pitstop.core.ledger import Cause, Ledger
-from pitstop.core.report import Report, Table
+from pitstop.core.ledger import Ledger
+from pitstop.core.report import Report
 from pitstop.core.trial import Trial
 from pitstop.core.units import binary_bytes, change, count, milliseconds, percent
-from pitstop.report.waterfall import ORDER, label
 from pitstop.report.wording import interval
 from pitstop.tune.change import Goal
 from pitstop.tune.found import Found, leading
@@ -38,9 +37,11 @@ def tell(profile: Report, found: Found, about: About) -> Report:
         verdict=_verdict(found, about),
         why=_why(found),
         next=_next(found, about),
+        gain="" if found.kept else profile.gain,  # of the untouched script: no longer to be had
         trials=found.trials,
         comparisons=found.proof,
-        tables=tuple(_before_and_after(profile.ledger, about.after)),
+        after=about.after,
+        tables=(),
         notes=(*_null(found), *found.notes, *about.notes),
     )
 
@@ -107,23 +108,6 @@ def _next(found: Found, about: About) -> str:
     if any(each.verdict == "noisy" for each in found.trials):
         return "a quieter machine, or longer runs (--steps), would settle what was noisy"
     return ""
-
-
-def _before_and_after(before: Ledger | None, after: Ledger | None) -> Iterator[Table]:
-    """Both waterfalls side by side."""
-    if before is None or after is None:
-        return
-    rows = [
-        (label(cause, before), *(milliseconds(each.total(cause)) for each in (before, after)))
-        for cause in ORDER
-        if _worth_a_row(cause, (before, after))
-    ]
-    total = ("step", milliseconds(before.step_ms), milliseconds(after.step_ms))
-    yield Table("where the step goes", ("untouched", "all kept"), (*rows, total))
-
-
-def _worth_a_row(cause: Cause, ledgers: Sequence[Ledger]) -> bool:
-    return any(each.total(cause) for each in ledgers)
 
 
 def _quantity(value: float | None, unit: str) -> str:
