@@ -9,7 +9,7 @@ from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
 REAL_READ_MS = 5.0  # files are read: more than twice what a batch costs that comes from a worker
-WORTH_A_NOTE = 0.01  # of the step; what costs less is no concern
+WORTH_A_NOTE = 0.005  # of the step; what costs less is no concern
 
 
 @rule("PIT102")
