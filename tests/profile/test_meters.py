@@ -111,3 +111,25 @@ def test_rows_wait_for_the_device_and_come_in_order(gpu):
 def test_what_is_no_single_number_is_not_kept(value):
     assert meters.Meter().keep(value) is None
     assert meters.Meter().keep(torch.tensor(2.5)) == 2.5
+
+
+def test_at_the_end_the_device_may_work_off_its_queue_but_not_hang(gpu, monkeypatch):
+    meter = meters.Meter()
+    meter.complete([1_000_000], [])
+    clock = iter(range(99))
+    monkeypatch.setattr(meters.time, "monotonic", lambda: next(clock) / 10)
+    monkeypatch.setattr(meters.time, "sleep", lambda _: setattr(gpu, "now", gpu.now + 5))
+    gpu.launch(50)
+    meter.complete([0, "soon"], [1.0])
+    assert meter.finish() == [[0, "soon", None, None, 1.0, 50_000, 0]]
+    gpu.launch(1e9)
+    meter.complete([0, "never"], [2.0])
+    assert meter.finish() == [[0, "never", None, None, *meters.UNKNOWN]]
+    assert next(clock) > 10 * meters.PATIENCE_SECONDS
+
+
+def test_memory_is_read_when_it_is_asked_for_however_soon(gpu):
+    meter = meters.Meter()
+    meter.complete([1_000_000], [])
+    meter.read_memory()
+    assert meter.complete([1_000_001], [])[0][1:3] == [2, 3]

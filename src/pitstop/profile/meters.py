@@ -5,6 +5,7 @@ pinned memory are queued behind the step's own work, and read when the device ha
 """
 
 import contextlib
+import time
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ PENDING = 512  # slices in flight; a script that never lets the device catch up 
 SLOTS = 8 * PENDING  # values in flight: loss, gradient norm and scale, some of them repeatedly
 NOT_READ = (None, None)  # two columns
 UNKNOWN = (None, None, None, None, None)  # loss, gradient norm, scale, device time, dry time
+PATIENCE_SECONDS = 2.0  # at the end, with a device that still works off its queue, or hangs
 MOST_WAITS = 64  # of one slice that are timed; only a slice of validation has more
 
 
@@ -102,8 +104,17 @@ class Meter:
             return NOT_READ
         return torch.cuda.max_memory_allocated(), torch.cuda.memory_reserved()
 
+    def read_memory(self) -> None:
+        """Let the next row have the memory, however soon it comes."""
+        self._memory_read = -2 * MEMORY_US
+
     def finish(self) -> list[list[Any]]:
         """The rows still in flight, with what is known of them; nothing is left on the GPU."""
+        given_up = time.monotonic() + PATIENCE_SECONDS
+        while self._pending and not self._pending[-1].event.query():
+            if time.monotonic() > given_up:
+                break
+            time.sleep(0.001)
         rows = self._drain(wait=True)
         self._last = self._pinned = None
         return rows

@@ -228,6 +228,7 @@ class Recorder:
 
     def _write_rest(self) -> None:
         self._clock.spend()
+        self._meter.read_memory()
         self._write_slice("end", -1)
         for row in self._meter.finish():
             self._writer.row(row)
