@@ -12,6 +12,7 @@ from pitstop.compare.quantities import (
     NAMES,
     Sample,
     built_in,
+    gpu_peak_bytes,
     metric_name,
     own_metric,
     sample,
@@ -77,6 +78,20 @@ def test_memory_is_compared_at_its_peak():
     assert (found.verdict, found.before, found.after) == ("worse", 1000, 1500)
 
 
+def test_a_peak_of_the_gpu_is_that_after_the_warm_up():
+    """A VAE is tiled from its second call on, and what tiles it counts anew."""
+    steps = tuple(Step(1000.0, ended_s=float(end)) for end in range(1, 7))
+    memory = tuple(
+        Memory(at, gpu_peak_bytes=peak) for at, peak in ((1.0, 900), (3.0, 300), (5.0, 310))
+    )
+    seen = Evidence(steps=steps, warmup_steps=3, memory=memory)
+    assert gpu_peak_bytes(seen) == 310
+    assert gpu_peak_bytes(replace(seen, memory=memory[:2])) == 900  # too short to tell
+    assert gpu_peak_bytes(replace(seen, memory=())) is None
+    (found,) = (each for each in built_in(()) if each.quality.name == "gpu-memory")
+    assert found.read(Sample(seen)) == 310
+
+
 def test_a_run_too_short_to_see_its_peak_has_none():
     short = [replace(each, evidence=replace(each.evidence, memory=())) for each in six()]
     assert "host-memory" not in by_name(judge_runs(short, short))
@@ -88,6 +103,27 @@ def test_a_step_time_forgives_hiccups_but_not_what_comes_every_fourth_step():
     bursts = Evidence(steps=(Step(10.0), Step(10.0), Step(10.0), Step(50.0)) * 10)
     assert step_ms(hiccup) == pytest.approx(10.0)
     assert step_ms(bursts) > 15
+
+
+def on_gpu(*steps):
+    return Evidence(steps=tuple(Step(total, device_ms=device) for total, device in steps))
+
+
+def test_a_script_that_runs_ahead_of_its_gpu_is_timed_by_the_gpu():
+    """It reads its loss in every twentieth step, which then takes as long as twenty."""
+    queued = on_gpu(*[*[(2.0, 50.0)] * 19, (962.0, 50.0)] * 2)
+    assert step_ms(queued) == pytest.approx(50.0)
+    (rate,) = (each for each in built_in(()) if each.quality.name == "samples")
+    assert rate.read(Sample(queued)) == pytest.approx(20.0)
+    faster = [Sample(on_gpu(*[(2.0, 30.0)] * 20))] * 6
+    assert by_name(judge_runs([Sample(queued)] * 6, faster))["p50"].verdict == "better"
+
+
+def test_what_only_some_steps_show_does_not_count_as_running_ahead():
+    saves = on_gpu(*[(10.0, 10.1)] * 12, *[(10.0, 500.0)] * 8)
+    assert step_ms(saves) == pytest.approx(10.0)
+    assert step_ms(on_gpu(*[(10.0, None)] * 12, *[(10.0, 50.0)] * 8)) == pytest.approx(10.0)
+    assert step_ms(on_gpu(*[(10.0, None)] * 8, *[(10.0, 50.0)] * 12)) == pytest.approx(50.0)
 
 
 def test_the_last_match_is_the_metric():

@@ -64,6 +64,14 @@ def test_precision_is_settled_before_the_layout_that_depends_on_it():
     assert len(tried) == len(set(tried))
 
 
+def test_what_makes_every_later_run_start_slowly_comes_late():
+    findings = [
+        Finding(changes=(name,), saving=0.5, code="PIT406")
+        for name in ("compile", "cudnn-benchmark")
+    ]
+    assert names(findings=findings)[-2:] == ["cudnn-benchmark", "compile"]
+
+
 def test_a_suspicion_of_the_source_promises_nothing():
     suspicion = Finding(changes=("compile",), saving=0.5, confidence="suspected", code="PIT206")
     assert names(findings=[suspicion])[-1] == "compile"

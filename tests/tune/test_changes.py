@@ -225,6 +225,13 @@ def test_declines_where_the_script_has_its_own_precision(own, name, folder):
     ] in ran.outcome.declined
 
 
+def test_a_module_with_buffers_alone_is_no_model_in_half_precision(folder):
+    mean = "shift = nn.BatchNorm1d(1, affine=False).eval()\nshift(torch.ones(2, 1))\n"
+    ran = run(folder, f"{TRAINS}\n{mean}train(Model())\n", "bf16")
+    assert ran.outcome.applied > 8
+    assert not ran.outcome.declined
+
+
 def test_autocast_that_the_script_has_switched_off_is_none(folder):
     source = (
         TRAINS.replace("loss = ((model(x) - y) ** 2).mean()", "loss = amp(model, x, y)")
@@ -467,7 +474,34 @@ def test_can_be_switched_off_and_on_between_steps(change, folder):
 
 def test_everything_that_toggles_says_so():
     toggling = {each.name for each in load_changes(pitstop.tune.changes) if each.toggles}
-    assert set(NAMES) - toggling == {"allocator", "batch-size", "loader"}
+    assert set(NAMES) - toggling == {
+        "allocator",
+        "batch-size",
+        "cudnn-benchmark",  # torch remembers each shape's algorithm, on or off
+        "loader",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [
+        ("tf32", "torch.backends.cuda.matmul.allow_tf32"),
+        ("cudnn-benchmark", "torch.backends.cudnn.benchmark"),
+    ],
+)
+def test_one_switch_is_for_all_models(name, flag, folder):
+    source = f"""
+import torch
+import pitstop.tune.script
+pitstop.tune.script.device_of = lambda _: "cuda"  # as far as the change can see
+torch.backends.cudnn.allow_tf32 = False
+for model in (torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)):
+    model(torch.ones(1))
+    print({flag})
+"""
+    ran = run(folder, source, name)
+    assert ran.printed == ["True", "True"], ran.complained
+    assert (ran.outcome.applied, ran.outcome.declined) == (1, "")
 
 
 @ON_GPU

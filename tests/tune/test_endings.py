@@ -1,6 +1,11 @@
 """What a run that failed has to say for itself."""
 
-from pitstop.tune.endings import last_error
+from pathlib import Path
+
+from pitstop.compare.record import COMPLAINED, Recording
+from pitstop.core.evidence import Evidence
+from pitstop.profile.runs import About, Run
+from pitstop.tune.endings import ending, last_error
 
 
 def test_a_compiler_says_on_the_next_line_what_it_is_about():
@@ -17,3 +22,12 @@ def test_a_compiler_says_on_the_next_line_what_it_is_about():
         "AssertionError: expected size 128==66"
     )
     assert last_error([*lines[:2], "ValueError:"]) == "ValueError:"
+
+
+def test_a_change_that_runs_out_of_memory_while_it_is_applied_says_so(tmp_path):
+    said = "pitstop: change channels-last failed: OutOfMemoryError: CUDA out of memory."
+    Path(tmp_path, COMPLAINED).write_text(said)
+    recording = Recording(tmp_path, Run((), "", 3, exit_code=97), About(), (Evidence(),))
+    found = ending(recording, 1.0, 10.0)
+    assert found.error == said.removeprefix("pitstop: ")
+    assert found.out_of_memory

@@ -13,7 +13,7 @@ from pitstop.core.evidence import Evidence, Step
 from pitstop.tune import plan, processes
 from pitstop.tune.change import Change
 from pitstop.tune.endings import Ending
-from pitstop.tune.plan import Block, Wanted
+from pitstop.tune.plan import Block, Outcome, Wanted
 from pitstop.tune.processes import Course, Processes
 from pitstop.tune.readings import Readings
 from pitstop.tune.track import RunError
@@ -48,6 +48,8 @@ class Script:
     steps: int = 6
     psnr: object = lambda _: 30.0
     declined: str = ""
+    effect: str = ""  # of the change on this script's numbers
+    first_ms: float = 100.0  # the first step
     blocks: list = field(default_factory=list)
     plans: list = field(default_factory=list)
     settings: list = field(default_factory=list)
@@ -65,7 +67,9 @@ class Script:
 class _Run:
     def __init__(self, script, wanted):
         losses = tuple(script.losses(wanted))
-        self.evidence = Evidence(steps=(Step(100.0),) * script.steps)
+        steps = (Step(script.first_ms), *[Step(100.0)] * (script.steps - 1)) * bool(script.steps)
+        self.evidence = Evidence(steps=steps, warmup_steps=min(3, script.steps))
+        self.outcomes = [Outcome(each.name, {}, 1, "", script.effect) for each in wanted.changes]
         self.readings = Readings(losses, batches=("same",) * len(losses))
         self.recording = Sample(self.evidence, 4, (f"psnr={script.psnr(wanted)}",))
         self.ending = script.ending
@@ -75,10 +79,10 @@ class _Run:
 
 @pytest.fixture
 def track(tmp_path, monkeypatch):
-    def build(script, metrics=()):
+    def build(script, metrics=(), **options):
         monkeypatch.setattr(processes, "run_trial", script.run_trial)
         monkeypatch.setattr(processes, "sample", lambda recording: recording)
-        course = Course(("python", "t.py"), tmp_path, CHANGES, COSTS, 1000.0, metrics)
+        course = Course(("python", "t.py"), tmp_path, CHANGES, COSTS, 1000.0, metrics, **options)
         return Processes(course, clock=lambda: 400.0)
 
     return build
@@ -107,6 +111,18 @@ def test_a_change_that_only_rounds_is_fine_and_its_drift_is_told(track):
 def test_weights_are_moved_in_the_coarsest_precision_of_all_changes(track):
     script = Script(rounding)
     assert track(script).check(wanted("bf16", "fused")).refused is None
+    assert {each.perturb for each in script.plans} == {None, "bfloat16"}
+
+
+def test_a_script_that_computes_in_half_precision_itself_is_moved_in_that(track):
+    """Under its own autocast a float32 unit moves nothing, and a compiler rounds elsewhere."""
+
+    def compiled(asked):
+        return [1.0 + 3e-3 * bool(asked.changes) + 1e-2 * (asked.perturb == "bfloat16")] * 6
+
+    assert track(Script(compiled)).check(wanted("fused")).refused == "drifted"
+    script = Script(compiled)
+    assert track(script, precision="bfloat16").check(wanted("fused")).refused is None
     assert {each.perturb for each in script.plans} == {None, "bfloat16"}
 
 
@@ -159,6 +175,22 @@ def test_a_loader_with_other_batches_is_judged_by_the_mean_over_seeds(track):
     assert {each.seed for each in script.plans} == {0, 1, 2}
     assert found.refused is None
     assert found.tolerance > 0
+
+
+def test_a_change_that_makes_dropout_fall_elsewhere_is_judged_by_the_mean_over_seeds(track):
+    def other_masks(asked):
+        draws = random.Random(f"{asked.seed} {asked.changes}")
+        return [draws.uniform(0.9, 1.1) for _ in range(6)]
+
+    assert track(Script(other_masks)).check(wanted("fused")).refused == "drifted"
+    script = Script(other_masks, effect="other-randomness")
+    assert track(script).check(wanted("fused")).refused is None
+    assert {each.seed for each in script.plans} == {0, 1, 2}
+
+
+def test_what_the_first_steps_take_beyond_the_usual_is_told(track):
+    assert track(Script(rounding, first_ms=34_100.0)).check(wanted("fused")).slow_s == 34.0
+    assert track(Script(rounding)).check(wanted("fused")).slow_s == 0.0
 
 
 def test_untouched_runs_are_made_once(track):

@@ -210,6 +210,31 @@ def test_what_was_compiled_says_when_that_has_paid_off():
     assert trial.note == "compiles for 30 s, 2 recompilations, which pays off after 600 steps"
 
 
+def test_a_change_whose_runs_start_late_leaves_the_proof_its_time():
+    """As cuDNN does that times its algorithms: half a minute in each fresh process."""
+    benchmark = candidate("cudnn-benchmark", toggles=False)
+    budget_s = COSTS.null_s + COSTS.proof_s + COSTS.candidate_s(benchmark) + 60
+    track = Simulated(lambda on: 80.0 if on else 100.0, budget_s=budget_s)
+    honest = track.check
+    track.check = lambda changes: replace(honest(changes), slow_s=34.0 if changes else 1.0)
+    (trial,) = search(track, [benchmark]).trials
+    assert trial.verdict == "not-applicable"
+    assert trial.note == "no room in the budget for its pairs: each run starts 33 s later"
+    assert not track.runs("sample", "cudnn-benchmark")
+    track.budget_s += 600
+    assert verdicts(search(track, [benchmark])) == {"cudnn-benchmark": "kept"}
+
+
+def test_what_was_compiled_once_costs_the_proof_no_more_than_it_did_when_it_was_timed():
+    budget_s = COSTS.null_s + COSTS.proof_s + COSTS.candidate_s(candidate("compile")) + 50
+    track = Simulated(lambda on: 50.0 if on else 100.0, budget_s=budget_s)
+    honest = track.check
+    track.check = lambda changes: replace(honest(changes), compile_s=60.0 if changes else 0.0)
+    found = search(track, [candidate("compile")])
+    assert leading(found, "time").pairs == 6
+    assert found.notes == ()
+
+
 def test_what_is_much_slower_in_its_first_run_is_spared_the_pairs():
     track = Simulated(lambda on: 300.0 if on else 100.0)
     found = search(track, [candidate("bf16")])

@@ -13,6 +13,7 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
 
 HICCUPS = 0.05  # share of the slowest steps left out of the step time: they are rarely the code's
+AHEAD = 1.02  # the GPU's time over the script's, from which on the script only fills a queue
 LOOKS_AT_HOST = 3  # seconds a run must last: earlier samples see a script that still imports
 WAIT = "wait"
 LOWER_IS_BETTER = ("step", "p50", "p95", WAIT, "gpu-memory", "host-memory", "loss")
@@ -44,18 +45,45 @@ def sample(recording: Recording) -> Sample:
     return Sample(first, batch, tuple(recording.printed()))
 
 
+def times_ms(evidence: Evidence) -> list[float]:
+    """Each undisturbed step by the script's clock; by the GPU's where the script runs ahead of it.
+
+    A script that seldom waits for the GPU sees how long it takes to queue work, not to do it. What
+    lies between two steps and is in none, such as saving, is on the GPU's clock alone: so most
+    steps must show it.
+    """
+    steps = evidence.steady
+    known = [(step.total_ms, step.device_ms) for step in steps if step.device_ms is not None]
+    ahead = sum(device > AHEAD * total for total, device in known)
+    if 2 * ahead > len(steps):
+        return [device for _, device in known]
+    return [step.total_ms for step in steps]
+
+
 def step_ms(evidence: Evidence) -> float | None:
     """Mean step but for the slowest twentieth.
 
     A median would not see that every fourth step waits for four workers; a mean sees every hiccup.
     """
-    times = sorted(step.total_ms for step in evidence.steady)
+    times = sorted(times_ms(evidence))
     return fmean(times[: len(times) - int(HICCUPS * len(times))]) if times else None
 
 
 def wait_ms(evidence: Evidence) -> float | None:
     """Mean wait for data."""
     return evidence.mean_ms("data_wait_ms") if evidence.steady else None
+
+
+def gpu_peak_bytes(evidence: Evidence) -> int | None:
+    """The highest peak that was read after the warm-up, if any was; else the highest of all.
+
+    A peak is the highest so far and holds the warm-up, too, unless somebody counts anew: what tiles
+    a VAE from its second call on does, and must not be charged with the first one.
+    """
+    known = [(each.at_s, each.gpu_peak_bytes) for each in evidence.memory if each.gpu_peak_bytes]
+    ends_s = max((step.ended_s for step in evidence.steps[: evidence.warmup_steps]), default=0.0)
+    later = [peak for at_s, peak in known if at_s > ends_s]
+    return max(later or [peak for _, peak in known], default=None)
 
 
 def own_metric(pattern: str, lower_is_better: bool) -> Quantity:
@@ -87,11 +115,8 @@ def built_in(samples: Sequence[Sample]) -> tuple[Quantity, ...]:
         Quantity(Quality("p95", "ms"), partial(_percentile, rank=95)),
         Quantity(rate, partial(_per_second, known=known)),
         Quantity(Quality(WAIT, "ms"), lambda sample: wait_ms(sample.evidence)),
-        Quantity(Quality("gpu-memory", "bytes"), partial(_peak, name="gpu_peak_bytes")),
-        Quantity(
-            Quality("host-memory", "bytes"),
-            partial(_peak, name="host_bytes", samples=LOOKS_AT_HOST),
-        ),
+        Quantity(Quality("gpu-memory", "bytes"), lambda sample: gpu_peak_bytes(sample.evidence)),
+        Quantity(Quality("host-memory", "bytes"), _host_peak),
     )
 
 
@@ -102,7 +127,7 @@ def work_ms(samples: Sequence[Sample]) -> float:
 
 
 def _percentile(sample: Sample, rank: int) -> float | None:
-    times = [step.total_ms for step in sample.evidence.steady]
+    times = times_ms(sample.evidence)
     if len(times) < 2:
         return times[0] if times else None
     return quantiles(times, n=100, method="inclusive")[rank - 1]
@@ -110,14 +135,13 @@ def _percentile(sample: Sample, rank: int) -> float | None:
 
 def _per_second(sample: Sample, known: bool) -> float | None:
     """By the plain mean: here every hiccup counts."""
-    if not sample.evidence.steady:
-        return None
-    return 1e3 / sample.evidence.mean_ms("total_ms") * (sample.batch or 1 if known else 1)
+    times = times_ms(sample.evidence)
+    return 1e3 / fmean(times) * (sample.batch or 1 if known else 1) if times else None
 
 
-def _peak(sample: Sample, name: str, samples: int = 1) -> float | None:
-    known = [value for each in sample.evidence.memory if (value := getattr(each, name))]
-    return max(known) if len(known) >= samples else None
+def _host_peak(sample: Sample) -> float | None:
+    known = [each.host_bytes for each in sample.evidence.memory if each.host_bytes]
+    return max(known) if len(known) >= LOOKS_AT_HOST else None
 
 
 def _samples_per_step(evidence: Evidence) -> int | None:

@@ -44,7 +44,8 @@ class Autocast:
             context.__exit__(None, None, None)
 
     def _look_at(self, module: nn.Module) -> None:
-        if {each.dtype for each in module.parameters()} <= HALF:
+        kinds = {each.dtype for each in module.parameters()}
+        if kinds and kinds <= HALF:
             self._script.decline("the model is in half precision already")
 
     def _around(

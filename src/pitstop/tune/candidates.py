@@ -13,7 +13,6 @@ from pitstop.tune.plan import Options, Wanted
 ORDER = (
     "no-empty-cache",
     "tf32",
-    "cudnn-benchmark",
     "loader",
     "non-blocking",
     "fused-optimizer",
@@ -28,9 +27,11 @@ ORDER = (
     "threads",
     "allocator",
     "batch-size",
+    "cudnn-benchmark",
     "compile",
 )
-LAST = "compile"  # once it is kept, each run of a later candidate would compile anew
+LAST = "compile"
+LATE = ("cudnn-benchmark", LAST)  # once kept, each run of a later candidate would start as slowly
 UNSAID = "as the user wants it, or of no use here"  # a reason that nobody needs to hear
 
 
@@ -162,7 +163,8 @@ def _in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
     return found
 
 
-def _order(candidate: Candidate) -> tuple[bool, float, bool, int]:
+def _order(candidate: Candidate) -> tuple[int, float, bool, int]:
     name = candidate.change.name
     place = ORDER.index(name) if name in ORDER else len(ORDER)
-    return name == LAST, -(candidate.predicted or 0.0), not candidate.code, place
+    late = LATE.index(name) + 1 if name in LATE else 0
+    return late, -(candidate.predicted or 0.0), not candidate.code, place

@@ -35,7 +35,7 @@ def ending(recording: Recording, wall_s: float, timeout_s: float) -> Ending:
     if code in {-signal.SIGKILL, 128 + signal.SIGKILL}:
         return Ending(code, "killed by the system, as it does for lack of memory", False, True)
     if ours:
-        return Ending(code, ours[-1])
+        return Ending(code, ours[-1], out_of_memory=bool(OUT_OF_MEMORY.search(ours[-1])))
     if not code:
         return Ending(0)
     error = last_error(said) or _signal(code)

@@ -3,7 +3,9 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 
+from pitstop.compare.quantities import times_ms
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.report import Report
@@ -57,9 +59,13 @@ def look_closely(
 
 
 def _costs(run: TrialRun, steps: int | None) -> Costs:
-    in_steps_s = sum(step.total_ms for step in run.evidence.steps) / 1e3
-    start_s = max(SHORTEST_START_S, run.wall_s - in_steps_s)
-    return budget.choose(start_s, run.evidence.mean_ms("total_ms") / 1e3, steps)
+    """What lies around the steps is the start; what lies between them was inspecting, or recurs."""
+    seen = run.evidence
+    first, last = seen.steps[0], seen.steps[-1]
+    from_first_to_last_s = last.ended_s - first.ended_s + first.total_ms / 1e3
+    around_s = run.wall_s - from_first_to_last_s + seen.validation_s + seen.saving_s
+    step_s = fmean(times_ms(seen)) / 1e3
+    return budget.choose(max(SHORTEST_START_S, around_s), step_s, steps)
 
 
 def _check(run: TrialRun, asked: Session) -> None:

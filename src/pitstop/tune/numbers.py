@@ -57,6 +57,8 @@ def keep_outputs(models: Models, folder: Path) -> None:
         if around.calls < MOST_CALLS:  # type: ignore[attr-defined]
             around.calls += 1  # type: ignore[attr-defined]
             for tensor in tensors_in(result):
+                if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+                    continue  # there is nothing to read yet, and to wait would end the script
                 _keep(tensor, type(module).__name__, index, folder)
         return result
 

@@ -29,6 +29,7 @@ from pitstop.tune.plan import Plan
 from pitstop.tune.processes import Course, Processes
 from pitstop.tune.screen import Screen
 from pitstop.tune.search import Search
+from pitstop.tune.seen import own_precision
 from pitstop.tune.session import Session
 from pitstop.tune.story import About, proved, tell
 from pitstop.tune.track import RunError
@@ -64,6 +65,7 @@ def pit_stop(
             ends_s,
             tuple(quantities(asked)),
             asked.in_place,
+            own_precision(profile.ranks[0]),
         )
         if asked.vary:
             return _sweep(asked, course, profile, screen)

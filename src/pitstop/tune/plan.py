@@ -47,6 +47,7 @@ class Plan:
     signs: int = 1  # which of the ways to move them: up or down is drawn by this seed
     outputs: bool = False  # keep samples of what the models return
     toggle: Toggle | None = None
+    steps: int | None = None  # the run ends after so many
 
     def to_json(self) -> str:
         """The argument of ``begin``."""

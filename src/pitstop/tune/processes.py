@@ -10,6 +10,7 @@ from pathlib import Path
 from pitstop.compare.pairs import SMALLEST, Pairs
 from pitstop.compare.quantities import Quantity, Sample, sample, step_ms
 from pitstop.core.errors import PitstopError
+from pitstop.core.evidence import Evidence
 from pitstop.core.trial import Verdict
 from pitstop.core.units import percent, precise_percent
 from pitstop.tune.budget import WARMUP, Costs, toggled_steps
@@ -38,6 +39,7 @@ class Course:
     ends_s: float  # when the budget is spent, by the clock
     metrics: tuple[Quantity, ...] = ()
     in_place: bool = False
+    precision: str = "float32"  # what the script computes in by itself, at its coarsest
 
 
 class Processes:
@@ -57,6 +59,7 @@ class Processes:
             step_ms=step_ms(seen.evidence),
             peak_bytes=run.peak_bytes,
             compile_s=sum(each.seconds for each in compiled),
+            slow_s=_slow_s(seen.evidence),
             recompiled=sum(each.again > 0 for each in compiled),
         )
         if not changes:
@@ -65,8 +68,10 @@ class Processes:
             numbers, apart = self._null()
             note = f"{numbers}; step times {percent(apart)} apart"
             return replace(times, note=note, apart=apart)
-        effect, precision = self._effect(changes)
-        guarded = self._guarded(changes, run.readings, effect, precision)
+        effects, precision = self._effect(changes)
+        if any(each.effect == "other-randomness" for each in run.outcomes):
+            effects.add("other-randomness")
+        guarded = self._guarded(changes, run.readings, effects, precision)
         worse = self._worse(seen)
         refused: Verdict | None = None if guarded.ok and not worse else "drifted"
         note = worse or (guarded.reason if refused else "")
@@ -138,9 +143,10 @@ class Processes:
     # Numbers
 
     def _effect(self, changes: Changes) -> tuple[set[Effect], str]:
-        """What all changes together do to the numbers, and the coarsest precision among them."""
+        """What all changes together do to the numbers, and the coarsest precision in the run."""
         chosen = [self._course.changes[wanted.name] for wanted in changes]
-        precision = max((each.precision for each in chosen), key=lambda name: FLOORS.get(name, 0.0))
+        known = (self._course.precision, *(each.precision for each in chosen))
+        precision = max(known, key=lambda name: FLOORS.get(name, 0.0))
         return {each.effect for each in chosen}, precision
 
     def _guarded(
@@ -224,6 +230,13 @@ def _refuse(run: TrialRun) -> None:
         raise RunError(verdict, run.ending.error)
     if run.declined:
         raise RunError("not-applicable", run.declined)
+
+
+def _slow_s(evidence: Evidence) -> float:
+    """What the steps of the warm-up took beyond the usual: compiling, choosing algorithms."""
+    first = evidence.steps[: evidence.warmup_steps]
+    usual_ms = len(first) * (step_ms(evidence) or 0.0)
+    return max(0.0, sum(step.total_ms for step in first) - usual_ms) / 1e3
 
 
 def _by_two(blocks: Sequence[Block]) -> Iterable[tuple[Block, Block]]:

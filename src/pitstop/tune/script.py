@@ -24,7 +24,7 @@ from pitstop.tune.made import Arguments, Made
 from pitstop.tune.models import Models, device_of, wrap
 from pitstop.tune.numbers import keep_outputs, perturb, set_seeds
 from pitstop.tune.plan import CHANGES, Options, Outcome, Plan, Wanted, read_plan, write
-from pitstop.tune.toggle import Blocks
+from pitstop.tune.toggle import Blocks, empty_queue
 
 Around = Callable[..., Any]
 Action = Callable[[], None]
@@ -172,6 +172,7 @@ class Run:
 
     def __init__(self, plan: Plan) -> None:
         self._folder = Path(plan.folder)
+        self._last = plan.steps
         self._undos: list[Action] = []  # of all together: what was put on top must go first
         made, models = Made(self._undos), Models(self._undos)
         made.watch_optimizers()
@@ -190,6 +191,8 @@ class Run:
         """The recorder counts the steps; their ends are where a change may be switched."""
         if self._blocks:
             self._blocks.step_ended(done)
+        if self._last and done >= self._last:
+            empty_queue()  # losses and times of steps that the GPU has not done are unknown
 
     def close(self) -> None:
         """Write what became of the changes, and undo them."""

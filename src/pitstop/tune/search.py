@@ -105,10 +105,13 @@ class Search:
             note = f"in its first run behind {label(fine[0][0])}"
             yield self._trial(candidate, wanted, "not-faster", checked, note)
         for wanted, checked in fine[:1]:
+            left_s = self._track.left_s()
             trial = self._weighed(candidate, wanted, checked)
             if trial.verdict == "kept":
-                compiles_s = max(0.0, checked.compile_s - self._base.compile_s)
-                self._costs = self._costs.with_compiling(compiles_s)
+                took_s = left_s - self._track.left_s()  # with what it had compiled before
+                again_s = max(0.0, took_s - self._costs.start_s)
+                slower_s = min(again_s, self._slower_start_s(checked))
+                self._costs = self._costs.with_compiling(slower_s)
                 self._base = checked
                 self._kept.append(replace(candidate, options=(wanted.options,)))
             yield trial
@@ -132,6 +135,10 @@ class Search:
             if self._hopeless(checked):
                 note = "much slower in its first run than the runs around it"
                 return self._trial(candidate, wanted, "not-faster", checked, note)
+            if self._too_slow_to_start(candidate, checked):
+                later_s = self._slower_start_s(checked)
+                note = f"no room in the budget for its pairs: each run starts {later_s:.0f} s later"
+                return self._trial(candidate, wanted, "not-applicable", checked, note)
             alone = replace(candidate, options=(wanted.options,))
             times = self._timed(alone, self._changes, weigh.clear_or_hopeless)
         except RunError as error:
@@ -154,6 +161,17 @@ class Search:
         if before is None or own is None or own < times * before:
             return False
         return own > times * mean_ms(self._track.sample(self._changes))
+
+    def _slower_start_s(self, checked: Checked) -> float:
+        """How much later a run with a change is at speed: it compiles, or chooses algorithms."""
+        compiles_s = checked.compile_s - self._base.compile_s
+        return max(0.0, compiles_s, checked.slow_s - self._base.slow_s)
+
+    def _too_slow_to_start(self, candidate: Candidate, checked: Checked) -> bool:
+        """Whether pairs of fresh runs with it, and the proof after them, have no room."""
+        costs = self._costs.with_compiling(self._slower_start_s(checked))
+        pairs_s = 2 * costs.pairs_s(pairs.FEWEST)
+        return not candidate.change.toggles and pairs_s > self._track.left_s()
 
     def _by_memory(self, checked: Checked) -> tuple[Verdict, str]:
         """Peaks hardly vary from run to run: one each will do. The time is told, not judged."""

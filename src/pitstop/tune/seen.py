@@ -23,3 +23,15 @@ def no_need_of_autocast(evidence: Evidence) -> str:
     if settings and settings.autocast:
         return "the script has its own autocast"
     return no_float32(evidence)
+
+
+def own_precision(evidence: Evidence) -> str:
+    """What the script itself rounds to: under its autocast, or on a GPU with TF32; else float32.
+
+    A change that rounds elsewhere, as other kernels do, does so in that precision too.
+    """
+    settings = evidence.settings
+    if settings is None or settings.autocast:
+        return settings.autocast if settings else "float32"
+    tf32 = settings.tf32_matmul or (settings.tf32_cudnn and not no_convolution(evidence))
+    return "tfloat32" if tf32 and settings.device.startswith("cuda") else "float32"

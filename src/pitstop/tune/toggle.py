@@ -51,7 +51,12 @@ class Blocks:
         write(self._folder, BLOCKS, self._blocks)
 
 
-def _now() -> float:
+def empty_queue() -> None:
+    """Wait until the GPU has done all that it was given."""
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
+
+
+def _now() -> float:
+    empty_queue()
     return perf_counter()

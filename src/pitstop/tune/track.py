@@ -31,6 +31,7 @@ class Checked:
     drift: float | None = None  # largest relative error
     tolerance: float | None = None  # what rounding alone would do
     compile_s: float = 0.0  # torch.compile's part of the run
+    slow_s: float = 0.0  # what its first steps took beyond the usual, for whatever reason
     apart: float = 0.0  # of the untouched script: how far two runs of it part in time
     recompiled: int = 0  # functions compiled again, for other shapes or values
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
+from pitstop.compare.quantities import gpu_peak_bytes
 from pitstop.compare.record import Recording, record
 from pitstop.core.evidence import Evidence
 from pitstop.profile.collect import lines
@@ -82,8 +83,9 @@ class TrialRun:
     @property
     def peak_bytes(self) -> int | None:
         """The most memory in use: of the GPU where there is one, else of the host."""
-        memory = [each for one in self.recording.evidences for each in one.memory]
-        gpu = [each.gpu_peak_bytes for each in memory if each.gpu_peak_bytes]
+        each_process = self.recording.evidences
+        gpu = [peak for each in each_process if (peak := gpu_peak_bytes(each))]
+        memory = [reading for each in each_process for reading in each.memory]
         host = [each.host_bytes for each in memory if each.host_bytes]
         return max(gpu or host, default=None)
 
@@ -124,7 +126,8 @@ def _run(
     settings: Settings,
     environment: Mapping[str, str],
 ) -> TrialRun:
-    also = [(plan.BEGIN, replace(wanted, folder=str(folder)).to_json())]
+    asked = replace(wanted, folder=str(folder), steps=settings.steps)
+    also = [(plan.BEGIN, asked.to_json())]
     if wanted.outputs:
         also.append((readings.BEGIN, str(folder)))
     if settings.lists_writes:

@@ -9,19 +9,24 @@ if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-@change("rounding", toggles=True, when=When(device="cuda", useless=no_convolution))
+@change("rounding", when=When(device="cuda", useless=no_convolution))
 def cudnn_benchmark(script: "Script") -> None:
     """Let cuDNN time its convolution algorithms, once for each shape, and take the fastest.
 
     It pays where the same shapes come again and again. Where every batch has another shape, it
-    times algorithms in each step and makes things slower.
+    times algorithms in each step and makes things slower. torch remembers the algorithm of a shape
+    whether this is on or off, so that only a fresh process tells the two apart.
     """
     cudnn = script.torch.backends.cudnn
+    met: list[None] = []
 
     def set_to(on: bool) -> None:
         cudnn.benchmark = on
 
     def set_up(_: object) -> None:
+        if met:
+            return  # a further model: one switch is for all of them
+        met.append(None)
         if cudnn.benchmark:
             script.decline("it is on already")
         elif cudnn.deterministic:

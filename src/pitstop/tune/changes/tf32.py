@@ -28,8 +28,12 @@ def tf32(script: "Script") -> None:
     It pays where such products take much of the step on an Ampere GPU or later, and does nothing
     for what already runs in half precision.
     """
+    met: list[None] = []
 
     def set_up(_: object) -> None:
+        if met:
+            return  # a further model: one switch is for all of them
+        met.append(None)
         before, on, set_to = _settings(script.torch)
         if before == on:
             script.decline("it is on already")

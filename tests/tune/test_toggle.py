@@ -1,0 +1,76 @@
+"""A GPU works behind the script's back: where that counts, its queue is emptied first."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from pitstop.tune import numbers, trials
+from pitstop.tune.plan import Plan, read_plan
+from pitstop.tune.script import Run
+from pitstop.tune.trials import Settings, run_trial
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Each wait for a GPU that is not there."""
+    found = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: found.append(None))
+    return found
+
+
+def waited(steps, waits, folder):
+    run = Run(Plan(str(folder), steps=steps))
+    try:
+        counts = []
+        for done in (1, 2, 3):
+            run.step_ended(done)
+            counts.append(len(waits))
+        return counts
+    finally:
+        run.close()
+
+
+def test_the_last_step_is_waited_for_and_no_other(waits, tmp_path):
+    assert waited(3, waits, tmp_path) == [0, 0, 1]
+
+
+def test_a_run_without_an_end_is_left_alone(waits, tmp_path):
+    assert waited(None, waits, tmp_path) == [0, 0, 0]
+
+
+def test_a_trial_knows_its_last_step(tmp_path, monkeypatch):
+    seen = []
+
+    def record(words, folder, steps, warmup, inspect, also, apart):
+        seen.append(read_plan(also[0][1]))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trials, "record", record)
+    with pytest.raises(KeyboardInterrupt):
+        run_trial(["python", "train.py"], Plan(""), tmp_path / "run", Settings(steps=20))
+    assert [each.steps for each in seen] == [20]
+
+
+class Models:
+    """Keeps what is put around the calls of models."""
+
+    def around(self, around):
+        self.call = around
+
+
+def test_nothing_is_read_while_a_graph_is_captured(tmp_path, monkeypatch):
+    class OnGpu:
+        is_cuda = True
+
+    kept = []
+    monkeypatch.setattr(numbers, "tensors_in", lambda _: [OnGpu()])
+    monkeypatch.setattr(numbers, "_keep", lambda tensor, *_: kept.append(tensor))
+    models = Models()
+    numbers.keep_outputs(models, tmp_path)
+    for capturing in (True, False):
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda now=capturing: now)
+        models.call(lambda: None, torch.nn.Linear(1, 1))
+    assert len(kept) == 1
