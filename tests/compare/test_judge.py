@@ -105,27 +105,6 @@ def test_a_step_time_forgives_hiccups_but_not_what_comes_every_fourth_step():
     assert step_ms(bursts) > 15
 
 
-def on_gpu(*steps):
-    return Evidence(steps=tuple(Step(total, device_ms=device) for total, device in steps))
-
-
-def test_a_script_that_runs_ahead_of_its_gpu_is_timed_by_the_gpu():
-    """It reads its loss in every twentieth step, which then takes as long as twenty."""
-    queued = on_gpu(*[*[(2.0, 50.0)] * 19, (962.0, 50.0)] * 2)
-    assert step_ms(queued) == pytest.approx(50.0)
-    (rate,) = (each for each in built_in(()) if each.quality.name == "samples")
-    assert rate.read(Sample(queued)) == pytest.approx(20.0)
-    faster = [Sample(on_gpu(*[(2.0, 30.0)] * 20))] * 6
-    assert by_name(judge_runs([Sample(queued)] * 6, faster))["p50"].verdict == "better"
-
-
-def test_what_only_some_steps_show_does_not_count_as_running_ahead():
-    saves = on_gpu(*[(10.0, 10.1)] * 12, *[(10.0, 500.0)] * 8)
-    assert step_ms(saves) == pytest.approx(10.0)
-    assert step_ms(on_gpu(*[(10.0, None)] * 12, *[(10.0, 50.0)] * 8)) == pytest.approx(10.0)
-    assert step_ms(on_gpu(*[(10.0, None)] * 8, *[(10.0, 50.0)] * 12)) == pytest.approx(50.0)
-
-
 def test_the_last_match_is_the_metric():
     psnr = own_metric(r"psnr=(\S+)", lower_is_better=False)
     assert psnr.quality.name == "psnr"

@@ -133,3 +133,14 @@ def test_memory_is_read_when_it_is_asked_for_however_soon(gpu):
     meter.complete([1_000_000], [])
     meter.read_memory()
     assert meter.complete([1_000_001], [])[0][1:3] == [2, 3]
+
+
+def test_our_own_work_between_two_slices_is_no_time_of_the_device(gpu):
+    meter = meters.Meter()
+    meter.complete([1_000_000], [])
+    gpu.now += 700
+    meter.skip()
+    gpu.launch(5)
+    gpu.now += 5
+    ((*_, device_us, _dry),) = meter.complete([0], [])
+    assert device_us == 5000

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pitstop.core.evidence import Step
 from pitstop.profile.collect import lines
-from pitstop.profile.group import Slice, group
+from pitstop.profile.group import Slice, by_the_gpus_clock, group
 from pitstop.profile.pattern import Cycle, cycle_ends, shortest_cycle
 from pitstop.profile.writer import FULL_ROWS, WINDOW_ROWS, Writer, hidden
 
@@ -136,3 +137,21 @@ def test_hidden_values_hold_no_path():
     assert "home" not in text
     assert "conv1" in text
     assert hidden("/a.py") == hidden("/a.py") != hidden("/b.py")
+
+
+def times(*steps, warmup=0):
+    made = tuple(Step(total, other_ms=total, device_ms=device) for total, device in steps)
+    return [(step.total_ms, step.queued_ms) for step in by_the_gpus_clock(made, warmup)]
+
+
+def test_a_script_that_runs_ahead_of_its_gpu_is_timed_by_the_gpu():
+    """It reads its loss in every twentieth step, which then takes as long as twenty."""
+    ahead = [(2.0, None), *[(2.0, 50.0)] * 18, (962.0, 50.0)]
+    assert times(*ahead) == [(2.0, 0.0), *[(50.0, 48.0)] * 18, (50.0, -912.0)]
+
+
+def test_what_only_some_steps_show_does_not_count_as_running_ahead():
+    saves = [*[(10.0, 10.1)] * 12, *[(10.0, 500.0)] * 8]
+    assert {total for total, _ in times(*saves)} == {10.0}
+    assert {total for total, _ in times(*[(10.0, None)] * 12, *[(10.0, 50.0)] * 8)} == {10.0}
+    assert {total for total, _ in times(*[(10.0, 50.0)] * 2, *[(10.0, 10.0)], warmup=2)} == {10.0}

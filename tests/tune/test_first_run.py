@@ -18,8 +18,3 @@ def test_what_inspecting_took_is_no_part_of_a_start():
     assert _costs(run(*steps, wall_s=18.0), 20).start_s == pytest.approx(6.0)
     assert _costs(run(*steps, wall_s=18.0, validation_s=2.0), 20).start_s == pytest.approx(8.0)
     assert _costs(run(*steps, wall_s=11.0), 20).start_s > 0
-
-
-def test_a_step_that_is_only_queued_costs_what_the_gpu_takes():
-    steps = [Step(2.0, device_ms=500.0, ended_s=3 + 0.002 * place) for place in range(1, 15)]
-    assert _costs(run(*steps, wall_s=12.0), 20).step_s == pytest.approx(0.5)

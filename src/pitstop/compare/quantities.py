@@ -13,7 +13,6 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
 
 HICCUPS = 0.05  # share of the slowest steps left out of the step time: they are rarely the code's
-AHEAD = 1.02  # the GPU's time over the script's, from which on the script only fills a queue
 LOOKS_AT_HOST = 3  # seconds a run must last: earlier samples see a script that still imports
 WAIT = "wait"
 LOWER_IS_BETTER = ("step", "p50", "p95", WAIT, "gpu-memory", "host-memory", "loss")
@@ -45,27 +44,12 @@ def sample(recording: Recording) -> Sample:
     return Sample(first, batch, tuple(recording.printed()))
 
 
-def times_ms(evidence: Evidence) -> list[float]:
-    """Each undisturbed step by the script's clock; by the GPU's where the script runs ahead of it.
-
-    A script that seldom waits for the GPU sees how long it takes to queue work, not to do it. What
-    lies between two steps and is in none, such as saving, is on the GPU's clock alone: so most
-    steps must show it.
-    """
-    steps = evidence.steady
-    known = [(step.total_ms, step.device_ms) for step in steps if step.device_ms is not None]
-    ahead = sum(device > AHEAD * total for total, device in known)
-    if 2 * ahead > len(steps):
-        return [device for _, device in known]
-    return [step.total_ms for step in steps]
-
-
 def step_ms(evidence: Evidence) -> float | None:
     """Mean step but for the slowest twentieth.
 
     A median would not see that every fourth step waits for four workers; a mean sees every hiccup.
     """
-    times = sorted(times_ms(evidence))
+    times = sorted(step.total_ms for step in evidence.steady)
     return fmean(times[: len(times) - int(HICCUPS * len(times))]) if times else None
 
 
@@ -127,7 +111,7 @@ def work_ms(samples: Sequence[Sample]) -> float:
 
 
 def _percentile(sample: Sample, rank: int) -> float | None:
-    times = times_ms(sample.evidence)
+    times = [step.total_ms for step in sample.evidence.steady]
     if len(times) < 2:
         return times[0] if times else None
     return quantiles(times, n=100, method="inclusive")[rank - 1]
@@ -135,8 +119,9 @@ def _percentile(sample: Sample, rank: int) -> float | None:
 
 def _per_second(sample: Sample, known: bool) -> float | None:
     """By the plain mean: here every hiccup counts."""
-    times = times_ms(sample.evidence)
-    return 1e3 / fmean(times) * (sample.batch or 1 if known else 1) if times else None
+    if not sample.evidence.steady:
+        return None
+    return 1e3 / sample.evidence.mean_ms("total_ms") * (sample.batch or 1 if known else 1)
 
 
 def _host_peak(sample: Sample) -> float | None:

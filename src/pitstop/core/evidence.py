@@ -1,5 +1,6 @@
 """Evidence: what one run did, as plain numbers. No tensors, no torch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, quantiles
 
@@ -21,6 +22,7 @@ PHASES = {  # fields of a step that add up to it, and what people call them
     "backward_ms": "backward",
     "optimizer_ms": "optimizer",
     "other_ms": "everything else",
+    "queued_ms": "the GPU, after the script",
 }
 
 
@@ -36,6 +38,7 @@ class Step:
     backward_ms: float = 0.0
     optimizer_ms: float = 0.0
     other_ms: float = 0.0  # all the rest; in a run without backward passes, the model too
+    queued_ms: float = 0.0  # what the GPU took beyond all that, where the script runs ahead of it
     device_ms: float | None = None  # between the ends of two steps, on the GPU's clock
     loss: float | None = None  # the last root of backward, unscaled; null when not finite
     loss_finite: bool = True
@@ -320,3 +323,9 @@ class Evidence:
                 f"{len(self.steps)} steps, none of them undisturbed: record more steps"
             )
         return values
+
+
+def phases(ranks: Sequence[Evidence]) -> dict[str, str]:
+    """The phases of these runs; the last only where a script runs ahead of its GPU."""
+    ahead = any(step.queued_ms for each in ranks for step in each.steady)
+    return {field: name for field, name in PHASES.items() if ahead or field != "queued_ms"}

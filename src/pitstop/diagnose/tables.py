@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from pitstop.core.evidence import PHASES, Evidence, Loader
+from pitstop.core.evidence import PHASES, Evidence, Loader, phases
 from pitstop.core.memory import peak_bytes
 from pitstop.core.report import Table
 from pitstop.core.units import binary_bytes, milliseconds, percent
@@ -16,15 +16,7 @@ def tables(ranks: Sequence[Evidence]) -> Iterator[Table]:
     if first.steady:
         yield _phases(first)
     if len(ranks) > 1:
-        rows = [
-            (
-                f"rank {each.rank}",
-                *(milliseconds(each.median_ms(field)) for field in ("total_ms", *PHASES)),
-            )
-            for each in ranks
-            if each.steady
-        ]
-        yield Table("median per step", ("step", *PHASES.values()), tuple(rows))
+        yield _ranks([each for each in ranks if each.steady])
     yield Table("memory", ("peak",), tuple(_memory(first)))
     if first.loaders:
         columns = ("batches", "workers", "pinned", "persistent", "prefetch")
@@ -42,6 +34,19 @@ def _phases(evidence: Evidence) -> Table:
             rows.append((label, milliseconds(mean), percent(mean / whole)))
     rows.append(("step", milliseconds(whole), "100 %"))
     return Table("mean of the middle half", ("per step", "share"), tuple(rows))
+
+
+def _ranks(ranks: Sequence[Evidence]) -> Table:
+    """Each rank's medians."""
+    known = phases(ranks)
+    rows = [
+        (
+            f"rank {each.rank}",
+            *(milliseconds(each.median_ms(name)) for name in ("total_ms", *known)),
+        )
+        for each in ranks
+    ]
+    return Table("median per step", ("step", *known.values()), tuple(rows))
 
 
 def _memory(evidence: Evidence) -> Iterator[tuple[str, str]]:

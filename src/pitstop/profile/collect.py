@@ -20,7 +20,7 @@ from pitstop.core.evidence import (
     Optimizer,
     Sensor,
 )
-from pitstop.profile.group import Slice, group
+from pitstop.profile.group import Slice, by_the_gpus_clock, group
 from pitstop.profile.inspection import read_inspection
 from pitstop.profile.stacks import answers
 
@@ -48,13 +48,14 @@ def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
     slices = [each for each in map(_slice, rows) if each]
     trains = _training_loaders(notes)
     grouped = group(slices, trains)
+    warmup = min(warmup, max(0, len(grouped.steps) - 1))
     rank = RANK.match(path.name)
     return replace(
         read_inspection(notes),
         rank=int(rank.group(1)) if rank else 0,
         step_kind=grouped.kind,
-        steps=grouped.steps,
-        warmup_steps=min(warmup, max(0, len(grouped.steps) - 1)),
+        steps=by_the_gpus_clock(grouped.steps, warmup),
+        warmup_steps=warmup,
         start_s=grouped.start_s,
         validation_s=grouped.validation_s,
         saving_s=grouped.saving_s,

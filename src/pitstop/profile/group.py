@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 from pitstop.core.evidence import Step
 from pitstop.profile.pattern import KINDS, cycle_ends
+
+AHEAD = 1.02  # the GPU's time over the script's, from which on the script only fills a queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,26 @@ def _step(slices: Sequence[Slice]) -> Step:
         inspected=any(each.inspected for each in slices),
         ended_s=slices[-1].ended_s,
     )
+
+
+def by_the_gpus_clock(steps: tuple[Step, ...], warmup: int) -> tuple[Step, ...]:
+    """The steps of a script that runs ahead of its GPU, as long as the GPU took for them.
+
+    A script that seldom waits for the GPU sees how long it takes to queue work, not to do it. What
+    lies between two steps and is in none, such as saving, is on the GPU's clock alone: so most
+    steps must show it.
+    """
+    judged = [step for step in steps[warmup:] if not step.inspected]
+    ahead = sum((step.device_ms or 0.0) > AHEAD * step.total_ms for step in judged)
+    if 2 * ahead <= len(judged):
+        return steps
+    return tuple(map(_by_the_gpus_clock, steps))
+
+
+def _by_the_gpus_clock(step: Step) -> Step:
+    if step.device_ms is None:
+        return step
+    return replace(step, total_ms=step.device_ms, queued_ms=step.device_ms - step.total_ms)
 
 
 def _last(values: Iterable[float | None]) -> float | None:

@@ -104,6 +104,11 @@ class Meter:
             return NOT_READ
         return torch.cuda.max_memory_allocated(), torch.cuda.memory_reserved()
 
+    def skip(self) -> None:
+        """What has passed is our own work: the time of the next slice begins now."""
+        if self._last is not None and not torch.cuda.is_current_stream_capturing():
+            self._last = _event()
+
     def read_memory(self) -> None:
         """Let the next row have the memory, however soon it comes."""
         self._memory_read = -2 * MEMORY_US

@@ -291,8 +291,11 @@ class Recorder:
 
     def _inspect(self, done: int) -> None:
         """Begin or end what is done to chosen steps: first some are inspected, then sampled."""
+        looked = self._scope.active
         for line in self._scope.step_ended(done):
             self._writer.line(line)
         if self._scope.wants(done):
             self._scope.step_begins(done, self._thread, self._optimizers.living())
         self._clock.skip()  # our own work belongs to no step
+        if looked or self._scope.active:
+            self._meter.skip()

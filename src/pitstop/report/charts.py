@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import quantiles
 
-from pitstop.core.evidence import PHASES, Evidence, Step
+from pitstop.core.evidence import Evidence, Step, phases
 from pitstop.core.memory import undisturbed
 from pitstop.core.units import binary_bytes, milliseconds
 
@@ -114,12 +114,12 @@ def lanes(ranks: Sequence[Evidence]) -> list[Lane]:
     if len(known) < 2:
         return []
     longest = max(each.mean_ms("total_ms") for each in known)
-    return [_lane(each, longest) for each in known]
+    return [_lane(each, phases(known), longest) for each in known]
 
 
-def _lane(evidence: Evidence, longest: float) -> Lane:
+def _lane(evidence: Evidence, fields: dict[str, str], longest: float) -> Lane:
     parts, begin = [], 0.0
-    for field, name in PHASES.items():
+    for field, name in fields.items():
         mean = evidence.mean_ms(field)
         parts.append((name, begin, mean / longest, milliseconds(mean)))
         begin += mean / longest

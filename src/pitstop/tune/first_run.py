@@ -3,9 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from statistics import fmean
 
-from pitstop.compare.quantities import times_ms
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.report import Report
@@ -64,8 +62,7 @@ def _costs(run: TrialRun, steps: int | None) -> Costs:
     first, last = seen.steps[0], seen.steps[-1]
     from_first_to_last_s = last.ended_s - first.ended_s + first.total_ms / 1e3
     around_s = run.wall_s - from_first_to_last_s + seen.validation_s + seen.saving_s
-    step_s = fmean(times_ms(seen)) / 1e3
-    return budget.choose(max(SHORTEST_START_S, around_s), step_s, steps)
+    return budget.choose(max(SHORTEST_START_S, around_s), seen.mean_ms("total_ms") / 1e3, steps)
 
 
 def _check(run: TrialRun, asked: Session) -> None:
