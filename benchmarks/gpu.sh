@@ -5,9 +5,9 @@
 #   OUT=/tmp/out bash benchmarks/gpu.sh record:lora_diffusion record:spike_deblur:20:--accumulate:1
 #   OUT=/tmp/out bash benchmarks/gpu.sh tune:frame_interpolation:8 tune:vae:5      (minutes)
 #
-# What that machine lacks may lie in carry/site-packages, which git ignores. Timed topics run alone; `data` generates in the background while the next topic runs. Everything
-# printed goes to $OUT/log as well, and recordings to $OUT/NAME.tgz. A topic that fails or outlasts
-# its time costs that topic only.
+# Packages that the machine lacks may lie in carry/site-packages. Timed topics run alone; `data`
+# generates in the background while the next topic runs. Everything printed goes to $OUT/log as well,
+# and recordings to $OUT/NAME.tgz. A topic that fails or outlasts its time costs that topic only.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 OUT=${OUT:?a folder for the results}
