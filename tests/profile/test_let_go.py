@@ -103,6 +103,7 @@ def steps(monkeypatch, tmp_path):
     monkeypatch.setattr(timeline, "Profiler", lambda **_: Profiler(log))
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr("pitstop.profile.scope.kept", lambda *_: log.append("search"))
+    monkeypatch.setattr("pitstop.profile.inspector.compiled_anything", lambda: False)
 
     def run(baseline=1, seconds=0.1):
         monkeypatch.setattr("pitstop.profile.scope.time.monotonic", lambda: seconds * done)
