@@ -100,6 +100,16 @@ def test_verdicts(before, after, quiet, expected):
     assert found.reason
 
 
+@pytest.mark.parametrize("pairs", [6, 5])
+def test_both_sides_are_told_as_in_the_median_pair_so_that_they_fit_to_the_ratio(pairs):
+    """The medians of each side, 835 and 590, are of minutes in which the machine differed."""
+    before = [840.0, 850.0, 620.0, 830.0, 640.0, 860.0][:pairs]
+    after = [600.0, 580.0, 560.0, 710.0, 570.0, 780.0][:pairs]
+    found = verdict(before, after, Noise())
+    assert found.after / found.before == pytest.approx(found.ratio)
+    assert min(before) <= found.before <= max(before)
+
+
 def test_a_slow_minute_does_not_hide_what_every_pair_shows():
     """Six pairs of a real run: two workers read its data while the machine slowed down."""
     before = [290.0, 416.0, 540.0, 398.0, 308.0, 430.0]

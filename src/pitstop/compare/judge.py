@@ -65,7 +65,7 @@ def _one(
     weighed_a, weighed_b = [work + each for each in a], [work + each for each in b]
     noise = pairs.noise(weighed_a, weighed_b).at_least(floor)
     found = pairs.verdict(weighed_a, weighed_b, noise, quality, noun)
-    return replace(found, before=median(a), after=median(b))
+    return replace(found, before=median(a), after=median(b)) if work else found
 
 
 def _blocks(sample: Sample, number: int) -> list[Sample]:

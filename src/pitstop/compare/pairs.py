@@ -114,18 +114,18 @@ def verdict(
 ) -> Comparison:
     """Judge B against A, pair by pair; nothing within the noise is a difference."""
     pairs = len(before)
-    found = Comparison(
-        quality.name,
-        "inconclusive",
-        pairs=pairs,
-        before=median(before),
-        after=median(after),
-        unit=quality.unit,
-    )
     scaled_before, scaled_after, back = _scaled(before, after)
     changes = [b - a for a, b in zip(scaled_before, scaled_after, strict=True)]
     ratio = back(median(changes))
-    found = replace(found, ratio=ratio)
+    found = Comparison(
+        quality.name,
+        "inconclusive",
+        ratio,
+        pairs=pairs,
+        before=_of_the_median_pair(before, changes),
+        after=_of_the_median_pair(after, changes),
+        unit=quality.unit,
+    )
     if pairs < FEWEST:
         return replace(found, reason=f"{FEWEST} {noun}s are the least that can tell")
     low, high = (back(end) for end in interval(changes))
@@ -151,6 +151,16 @@ def interval(changes: Sequence[float]) -> tuple[float, float]:
     ordered = sorted(changes)
     out = _left_out(len(ordered))
     return ordered[out], ordered[len(ordered) - 1 - out]
+
+
+def _of_the_median_pair(values: Sequence[float], changes: Sequence[float]) -> float:
+    """One side of the pair that has the median change, or of the two: it fits to the ratio.
+
+    The medians of both sides may be of different minutes, in which the machine was not as fast.
+    """
+    ordered = [value for _, value in sorted(zip(changes, values, strict=True))]
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return math.sqrt(low * high) if low > 0 and high > 0 else (low + high) / 2
 
 
 @lru_cache

@@ -53,6 +53,8 @@ def trial_row(trial: Trial) -> tuple[str, ...]:
     """The cells of a trial below ``TRIED``; ``n/a`` where it did not run."""
     before = trial.before.median_ms if trial.before else None
     after = trial.after.median_ms if trial.after else None
+    if trial.step and trial.step.before is not None:
+        before, after = trial.step.before, trial.step.after  # these fit to the gain
     times = ("n/a" if each is None else milliseconds(each) for each in (before, after))
     promised = "" if trial.predicted is None else f"up to {percent(trial.predicted)}"
     return (trial.change, trial.verdict, *times, gain(trial), promised, trial_note(trial))
