@@ -51,14 +51,14 @@ A pit stop on a small video model, which is trained on this machine as its autho
   guard   the losses must stay those of the untouched run, but for rounding
   prove   untouched against all that was kept, run by run in fresh processes
 
-This takes five to seven minutes on two quiet cores. After the first run you are told what this
+This takes five to ten minutes on two quiet cores. After the first run you are told what this
 machine will need, and Ctrl-C gives what is known by then.
 """
 
 
 @click.command(epilog=EXAMPLES)
 def command() -> int:
-    """Tune a small video model that comes with Pitstop, in five to seven minutes."""
+    """Tune a small video model that comes with Pitstop, in five to ten minutes."""
     click.echo(STORY, err=True)
     gpus = read_hardware().gpus
     if not gpus:
