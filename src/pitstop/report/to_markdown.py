@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from pitstop.core.ledger import Ledger
 from pitstop.core.report import Report
-from pitstop.core.units import milliseconds, percent
-from pitstop.report.waterfall import bars, dearest
+from pitstop.core.units import milliseconds
+from pitstop.report.waterfall import dearest, with_second_column
 from pitstop.report.wording import (
     TRIED,
     closing,
@@ -51,11 +51,9 @@ def _checks(report: Report) -> Iterator[str]:
 
 def _ledger(ledger: Ledger, after: Ledger | None) -> Iterator[str]:
     """The waterfall; of a tuned script before and after."""
-    seconds = [milliseconds(bar.ms) for bar in bars(after, ledger)] if after else []
-    seconds = seconds or [percent(bar.share) for bar in bars(ledger)]
     rows = [
         (bar.label, milliseconds(bar.ms), second, dearest(bar))
-        for bar, second in zip(bars(ledger, after), seconds, strict=True)
+        for bar, second in with_second_column(ledger, after)
     ]
     times = ("untouched", "tuned") if after else ("time", "share")
     if after:

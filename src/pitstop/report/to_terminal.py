@@ -8,8 +8,8 @@ from rich.text import Text
 
 from pitstop.core.finding import Finding
 from pitstop.core.report import Report, Table
-from pitstop.core.units import count, milliseconds, percent
-from pitstop.report.waterfall import BAR, bars, dearest, drawn, is_idle
+from pitstop.core.units import count, milliseconds
+from pitstop.report.waterfall import BAR, dearest, drawn, is_idle, with_second_column
 from pitstop.report.wording import (
     TRIED,
     closing,
@@ -109,9 +109,7 @@ def _ledger(report: Report) -> Iterator[RenderableType]:
     for title, width in columns.items():
         justify: JustifyMethod = "left" if title in {*list(columns)[::3], "most of it"} else "right"
         table.add_column(title, justify=justify, no_wrap=True, min_width=width)
-    seconds = [milliseconds(bar.ms) for bar in bars(after, ledger)] if after else []
-    seconds = seconds or [percent(bar.share) for bar in bars(ledger)]
-    for bar, second in zip(bars(ledger, after), seconds, strict=True):
+    for bar, second in with_second_column(ledger, after):
         style = "green" if bar.cause == "floor" else "yellow" if is_idle(bar.cause) else "cyan"
         row = bar.label, milliseconds(bar.ms), second, Text(drawn(bar), style), dearest(bar)
         table.add_row(*row)

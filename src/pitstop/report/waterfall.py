@@ -6,6 +6,7 @@ from pathlib import PurePath
 
 from pitstop.core.evidence import Line
 from pitstop.core.ledger import IDLE, Cause, Ledger, Row
+from pitstop.core.units import milliseconds, percent
 
 ORDER: tuple[Cause, ...] = (
     "floor",
@@ -83,6 +84,15 @@ def bars(ledger: Ledger, beside: Ledger | None = None) -> Iterator[Bar]:
         end = begin + (ms / whole_ms if whole_ms else 0.0)
         yield Bar(cause, label(cause, ledger), ms, ledger.share(ms), begin, end, rows[0])
         begin = end
+
+
+def with_second_column(ledger: Ledger, after: Ledger | None) -> Iterator[tuple[Bar, str]]:
+    """Each bar, and what stands beside its time: its share, or its time in a tuned script."""
+    if after:
+        seconds = [milliseconds(bar.ms) for bar in bars(after, ledger)]
+    else:
+        seconds = [percent(bar.share) for bar in bars(ledger)]
+    yield from zip(bars(ledger, after), seconds, strict=True)
 
 
 def label(cause: Cause, ledger: Ledger) -> str:
