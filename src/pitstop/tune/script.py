@@ -122,6 +122,18 @@ class Script:
 
         self.on_model(if_on_gpu)
 
+    def on_cuda(self, callback: Action) -> None:
+        """Call back once, at the first model on a GPU: for a switch that all models share."""
+        met = 0
+
+        def if_first(_: nn.Module) -> None:
+            nonlocal met
+            met += 1
+            if met == 1:
+                callback()
+
+        self.on_cuda_model(if_first)
+
     def around_model(self, around: Around) -> None:
         """Call ``around(call, module, ...)`` in place of each call of an outermost module."""
         self._models.around(self._if_on(around))

@@ -32,7 +32,7 @@ def allocator(script: "Script") -> None:
     It pays where shapes vary and memory is lost to fragments: less of it, and fewer waits for
     ``cudaMalloc``.
     """
-    script.on_cuda_model(lambda _: script.applied())
+    script.on_cuda(script.applied)
 
 
 def _torch_version() -> tuple[int, ...]:

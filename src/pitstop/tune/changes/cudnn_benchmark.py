@@ -18,15 +18,11 @@ def cudnn_benchmark(script: "Script") -> None:
     whether this is on or off, so that only a fresh process tells the two apart.
     """
     cudnn = script.torch.backends.cudnn
-    met: list[None] = []
 
     def set_to(on: bool) -> None:
         cudnn.benchmark = on
 
-    def set_up(_: object) -> None:
-        if met:
-            return  # a further model: one switch is for all of them
-        met.append(None)
+    def set_up() -> None:
         if cudnn.benchmark:
             script.decline("it is on already")
         elif cudnn.deterministic:
@@ -35,4 +31,4 @@ def cudnn_benchmark(script: "Script") -> None:
             script.switch(lambda: set_to(True), lambda: set_to(False))
             script.applied()
 
-    script.on_cuda_model(set_up)
+    script.on_cuda(set_up)

@@ -28,12 +28,8 @@ def tf32(script: "Script") -> None:
     It pays where such products take much of the step on an Ampere GPU or later, and does nothing
     for what already runs in half precision.
     """
-    met: list[None] = []
 
-    def set_up(_: object) -> None:
-        if met:
-            return  # a further model: one switch is for all of them
-        met.append(None)
+    def set_up() -> None:
         before, on, set_to = _settings(script.torch)
         if before == on:
             script.decline("it is on already")
@@ -41,7 +37,7 @@ def tf32(script: "Script") -> None:
         script.switch(lambda: set_to(on), lambda: set_to(before))
         script.applied()
 
-    script.on_cuda_model(set_up)
+    script.on_cuda(set_up)
 
 
 def _settings(torch: Any) -> tuple[State, State, Callable[[State], None]]:
