@@ -68,7 +68,7 @@ tune() {  # NAME MINUTES OPTIONS ...
   local name=$1 minutes=${2:-8} folder=$work/tune-$1 words
   read -ra words <<<"$(script "$1")"
   mkdir -p "$folder"
-  (cd "$folder" && limit $((60 * minutes + 120)) pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${words[@]}" "${@:3}") 2>&1
+  (cd "$folder" && limit $((60 * ${minutes%.*} + 180)) pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${words[@]}" "${@:3}") 2>&1
   cat "$folder/tuned.toml" "$folder/tuned.patch" 2>/dev/null | head -120
 }
 

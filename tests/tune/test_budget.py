@@ -43,7 +43,7 @@ def test_the_estimate_counts_every_run():
 
 
 def test_a_budget_takes_the_first_candidates_it_has_room_for():
-    room = COSTS.null_s + COSTS.proof_s + COSTS.candidate_s(TOGGLED) + 0.5
+    room = COSTS.null_s + COSTS.proof_s(switched=True) + COSTS.candidate_s(TOGGLED) + 0.5
     assert within(COSTS, [TOGGLED, FRESH], room) == [TOGGLED]
     assert within(COSTS, [TOGGLED, FRESH], room - 1) == []
     assert within(COSTS, [FRESH, TOGGLED], room) == [TOGGLED]
@@ -54,6 +54,12 @@ def test_how_many_pairs_are_left():
     assert COSTS.affordable(1e9, toggles=False) == 24
     assert COSTS.affordable(COSTS.blocks_s(12), toggles=True) == 12
     assert COSTS.affordable(1.0, toggles=True) == 0
+
+
+def test_runs_that_start_faster_than_the_first_are_planned_so():
+    assert COSTS.as_seen(2 * 4.0).run_s == pytest.approx(4.0)
+    assert COSTS.as_seen(2 * 9.0) == COSTS  # a machine that was busy meanwhile
+    assert COSTS.as_seen(0.0).start_s > 0
 
 
 def test_a_pair_of_which_one_run_compiles_takes_that_much_longer():
@@ -70,4 +76,4 @@ def test_what_is_announced_names_changes_runs_and_minutes():
 
 def test_a_budget_without_room_for_any_change_is_an_error_that_says_what_is_needed():
     with pytest.raises(PitstopError, match=r"too few for any change: tf32 alone .* --budget \d"):
-        expected([FRESH, TOGGLED], COSTS, 60.0)
+        expected([FRESH, TOGGLED], COSTS, 50.0)

@@ -39,11 +39,11 @@ def test_a_resumed_search_has_room_for_what_it_knows(tmp_path):
     first = Simulated(faster, noise=0.0, interrupt_at=33)
     assert search(first, tmp_path / "two").proof == ()
     assert first.log[-1][0] == "sample"
-    second = Simulated(faster, noise=0.0, budget_s=COSTS.proof_s)
+    second = Simulated(faster, noise=0.0, budget_s=COSTS.proof_s(switched=False))
     found = search(second, tmp_path / "two")
     assert (found.trials, found.kept) == (expected.trials, expected.kept)
     assert found.proof[0].verdict == "better"
-    assert second.clock_s <= COSTS.proof_s
+    assert second.clock_s <= COSTS.proof_s(switched=False)
 
 
 def test_a_resumed_search_with_more_time_tries_what_had_no_room(tmp_path):

@@ -213,7 +213,7 @@ def test_what_was_compiled_says_when_that_has_paid_off():
 def test_a_change_whose_runs_start_late_leaves_the_proof_its_time():
     """As cuDNN does that times its algorithms: half a minute in each fresh process."""
     benchmark = candidate("cudnn-benchmark", toggles=False)
-    budget_s = COSTS.null_s + COSTS.proof_s + COSTS.candidate_s(benchmark) + 60
+    budget_s = COSTS.null_s + COSTS.proof_s(switched=False) + COSTS.candidate_s(benchmark) + 60
     track = Simulated(lambda on: 80.0 if on else 100.0, budget_s=budget_s)
     honest = track.check
     track.check = lambda changes: replace(honest(changes), slow_s=34.0 if changes else 1.0)
@@ -226,7 +226,9 @@ def test_a_change_whose_runs_start_late_leaves_the_proof_its_time():
 
 
 def test_what_was_compiled_once_costs_the_proof_no_more_than_it_did_when_it_was_timed():
-    budget_s = COSTS.null_s + COSTS.proof_s + COSTS.candidate_s(candidate("compile")) + 50
+    budget_s = (
+        COSTS.null_s + COSTS.proof_s(switched=False) + COSTS.candidate_s(candidate("compile")) + 50
+    )
     track = Simulated(lambda on: 50.0 if on else 100.0, budget_s=budget_s)
     honest = track.check
     track.check = lambda changes: replace(honest(changes), compile_s=60.0 if changes else 0.0)
@@ -272,20 +274,24 @@ def test_one_of_two_rivals_is_enough():
 
 
 def test_a_budget_that_ends_says_what_was_not_tried_and_still_proves():
-    track = Simulated(lambda on: 80.0 if "tf32" in on else 100.0, budget_s=150.0)
+    track = Simulated(lambda on: 80.0 if "tf32" in on else 100.0, budget_s=70.0)
     dear = candidate("compile", options=({"scope": "whole"}, {"scope": "blocks"}))
     found = search(track, [candidate("tf32"), LOADER, dear, candidate("bf16")])
     assert verdicts(found) == {"tf32": "kept", "bf16": "not-faster"}  # the cheap one had room
     assert found.notes == ("not tried, since the budget is spent: loader, compile",)
-    assert leading(found, "time").pairs == 6
-    assert track.clock_s <= 150
+    assert track.clock_s <= 70
+    step = leading(found, "time")
+    assert (step.verdict, step.pairs) == ("better", 6)
+    assert step.reason.endswith("by blocks of steps in one process")
+    assert track.runs("sample") == 0  # there was no room for pairs of fresh runs
 
 
 def test_a_proof_with_few_pairs_says_so():
     track = Simulated(lambda on: 80.0 if on else 100.0, budget_s=300.0)
     slow = Search(track, COSTS, Asked())
-    track.left_s = lambda: 300.0 if not slow.found.kept else 4 * COSTS.run_s
-    found = slow.run([candidate("tf32")])
+    left_s = track.left_s
+    track.left_s = lambda: 4 * COSTS.run_s if slow.found.kept else left_s()
+    found = slow.run([candidate("loader", toggles=False)])
     assert leading(found, "time").pairs == 2
     assert "only 2 pairs" in found.notes[-1]
 

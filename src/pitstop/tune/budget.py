@@ -17,6 +17,7 @@ TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again
 NULL_RUNS = 2  # the untouched script once more, and once with its weights moved by a hair
 MARGIN = 1.25  # machines slow down as they warm up, and neighbours come
 WARMUP = 3  # steps of a run that are not timed
+SHORTEST_START_S = 0.1  # nothing starts faster; a run of which only steps were seen is no run
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,12 @@ class Costs:
         """The untouched runs that come before all candidates."""
         return (1 + NULL_RUNS) * self.run_s
 
-    @property
-    def proof_s(self) -> float:
-        """The last pairs, untouched against all kept, with a margin: it must not fall short."""
-        return MARGIN * self.pairs_s(FEWEST)
+    def proof_s(self, switched: bool) -> float:
+        """Untouched against all kept, with a margin: it must not fall short.
+
+        Blocks of steps will do where all that is kept can be switched in one process.
+        """
+        return MARGIN * (self.blocks_s(FEWEST) if switched else self.pairs_s(FEWEST))
 
     def pairs_s(self, number: int) -> float:
         """So many pairs of fresh processes."""
@@ -58,6 +61,11 @@ class Costs:
     def candidate_s(self, candidate: Candidate) -> float:
         """Its numbers for each set of options, and its time up to the first look."""
         return len(candidate.options) * self.run_s + self.timing_s(candidate)
+
+    def as_seen(self, null_s: float) -> "Costs":
+        """The costs by what two untouched runs took: the first run met a cold disk."""
+        start_s = max(SHORTEST_START_S, null_s / 2 - self.steps * self.step_s)
+        return replace(self, start_s=min(self.start_s, start_s))
 
     def with_compiling(self, seconds: float) -> "Costs":
         """What runs cost where one of each pair compiles first."""
@@ -99,17 +107,18 @@ def estimate(costs: Costs, candidates: Sequence[Candidate]) -> Estimate:
     tries = sum(len(each.options) for each in candidates)
     timed = sum(1 if each.change.toggles else 2 * FEWEST for each in candidates)
     least = costs.null_s + tries * costs.run_s
-    most = least + sum(map(costs.timing_s, candidates)) + costs.proof_s
+    most = least + sum(map(costs.timing_s, candidates)) + costs.proof_s(switched=False)
     fewest = 1 + NULL_RUNS + tries
     return Estimate(fewest, fewest + timed + 2 * FEWEST, least, most)
 
 
 def within(costs: Costs, candidates: Sequence[Candidate], budget_s: float) -> list[Candidate]:
     """The first candidates that the budget has room for, with the null and the proof."""
-    left = budget_s - costs.null_s - costs.proof_s
-    chosen = []
+    left = budget_s - costs.null_s
+    chosen: list[Candidate] = []
     for each in candidates:
-        if costs.candidate_s(each) <= left:
+        switched = all(other.change.toggles for other in (*chosen, each))
+        if costs.candidate_s(each) + costs.proof_s(switched) <= left:
             left -= costs.candidate_s(each)
             chosen.append(each)
     return chosen

@@ -18,7 +18,6 @@ from pitstop.tune.written import Written
 
 STEPS = 14  # warm-up, undisturbed ones before and after, and the two looked at closely
 INSPECTED = 2
-SHORTEST_START_S = 0.1  # nothing starts faster; a run of which only steps were seen is no run
 NAMED = 5  # files said by name
 
 Diagnose = Callable[[Path], Report]  # what a recording in this folder shows
@@ -62,7 +61,9 @@ def _costs(run: TrialRun, steps: int | None) -> Costs:
     first, last = seen.steps[0], seen.steps[-1]
     from_first_to_last_s = last.ended_s - first.ended_s + first.total_ms / 1e3
     around_s = run.wall_s - from_first_to_last_s + seen.validation_s + seen.saving_s
-    return budget.choose(max(SHORTEST_START_S, around_s), seen.mean_ms("total_ms") / 1e3, steps)
+    return budget.choose(
+        max(budget.SHORTEST_START_S, around_s), seen.mean_ms("total_ms") / 1e3, steps
+    )
 
 
 def _check(run: TrialRun, asked: Session) -> None:

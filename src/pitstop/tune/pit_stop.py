@@ -128,7 +128,8 @@ def expected(
     chosen = budget.within(costs, candidates, left_s)
     if candidates and not chosen:
         cheapest = min(candidates, key=costs.candidate_s)
-        least_s = costs.null_s + costs.proof_s + costs.candidate_s(cheapest)
+        proof_s = costs.proof_s(cheapest.change.toggles)
+        least_s = costs.null_s + proof_s + costs.candidate_s(cheapest)
         raise PitstopError(
             f"{_minutes(left_s - known_s)} are left of the budget, too few for any change: "
             f"{cheapest.change.name} alone takes about {_minutes(least_s)}; "

@@ -16,8 +16,8 @@ before and after it is spared the pairs.
 more, and goes if it no longer helps.
 
 **Proof.** Fresh processes again: the untouched script against all that was kept. They lie far apart
-in time: where the first six pairs are not clear, and all that was kept can be switched, blocks of
-steps with all of it off and on follow.
+in time: where the first six pairs are not clear, or the budget has no room for them, and all that
+was kept can be switched, blocks of steps with all of it off and on decide.
 """
 
 import math
@@ -25,24 +25,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pitstop.compare import pairs
-from pitstop.compare.judge import judge
 from pitstop.compare.pairs import Pairs, looks_within
-from pitstop.compare.quantities import Sample
 from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial, Verdict
-from pitstop.core.units import binary_bytes, count, percent
+from pitstop.core.units import binary_bytes, percent
 from pitstop.tune import weigh
 from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import Candidate, rival
-from pitstop.tune.found import Asked, Found, Listener, leading
+from pitstop.tune.found import Asked, Found, Listener
 from pitstop.tune.plan import Wanted
-from pitstop.tune.timed import Settled, in_blocks, mean_ms, timed
+from pitstop.tune.proof import SPENT, Proof, can_switch
+from pitstop.tune.timed import Settled, mean_ms, timed
 from pitstop.tune.track import Changes, Checked, RunError, Track, label
 
 NEAR_LIMIT = 0.92  # of the device's memory: the rest goes to fragments, cuDNN and longer inputs
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
 WORTH_BYTES = 0.03  # of the peak: what a change must save at least to be kept for memory
-SPENT = "the budget is spent"
 
 
 class Search:
@@ -63,12 +61,15 @@ class Search:
         """Null, candidates, passengers, proof; Ctrl-C ends it with what is known by then."""
         try:
             self._listener.doing("the untouched script, twice: its numbers are the measure")
+            before_s = self._track.left_s()
             self._base = self._track.check(())
+            self._costs = self._costs.as_seen(before_s - self._track.left_s())
             self.found = replace(self.found, untouched=self._base)
             self._try_all(candidates)
             if self._asked.goal == "time":
                 self._drop_passengers()
-            self._prove()
+            if self._kept:
+                self._prove()
         except KeyboardInterrupt:
             self.found = replace(self.found, interrupted=True)
         return self.found
@@ -79,7 +80,7 @@ class Search:
         too_dear = []
         for place, candidate in enumerate(candidates):
             name = candidate.change.name
-            if self._left_s < self._costs.candidate_s(candidate):
+            if self._left_s(candidate) < self._costs.candidate_s(candidate):
                 too_dear.append(name)
                 continue
             self._listener.doing(f"{name} ({place + 1} of {len(candidates)})")
@@ -195,7 +196,8 @@ class Search:
         """Pairs without and with a change, as many as it takes or time allows."""
         (wanted,) = candidate.wanted()
         toggles = candidate.change.toggles
-        looks = looks_within(max(pairs.FEWEST, self._costs.affordable(self._left_s, toggles)))
+        most = self._costs.affordable(self._left_s(candidate), toggles)
+        looks = looks_within(max(pairs.FEWEST, most))
         return timed(self._track, wanted, others, toggles, looks, settled)
 
     # Passengers
@@ -204,7 +206,7 @@ class Search:
         """Leave each kept change out once more; the last one was timed on top of all others."""
         for candidate in self._kept[:-1]:
             (wanted,) = candidate.wanted()
-            if self._left_s < self._costs.timing_s(candidate):
+            if self._left_s() < self._costs.timing_s(candidate):
                 self._note(f"{label(wanted)} was not left out once more, since {SPENT}")
                 continue
             self._listener.doing(f"all that is kept, without {label(wanted)}")
@@ -235,51 +237,13 @@ class Search:
         self.found = replace(self.found, trials=tuple(trials), kept=self._changes)
         self._listener.tried(next(each for each in trials if each.change == name))
 
-    # Proof
-
     def _prove(self) -> None:
-        """The untouched script against all that was kept, in fresh processes."""
-        if not self._kept:
-            return
-        self._listener.doing("the proof: untouched against all that is kept")
-        most = max(1, self._costs.affordable(self._track.left_s(), toggles=False))
-        if most < pairs.FEWEST:
-            self._note(f"the proof has only {count(most, 'pair')}, since {SPENT}")
-        can_switch = self._asked.goal == "time" and all(each.change.toggles for each in self._kept)
+        """The untouched script against all that was kept."""
+        proof = Proof(self._track, self._costs, self._asked, self.found, self._kept)
         try:
-            found = pairs.measure(
-                lambda: self._track.sample(()),
-                lambda: self._track.sample(self._changes),
-                self._proved,
-                looks_within(min(most, pairs.FEWEST) if can_switch else most),
-            )
-            proved = bool(found.before) and self._proved(found)
-            if found.interrupted:
-                raise KeyboardInterrupt
-            if can_switch and not proved and most >= pairs.FEWEST:
-                self._prove_in_blocks()
-        except RunError as error:
-            self._note(f"the proof was not finished: {error.note}")
-
-    def _prove_in_blocks(self) -> None:
-        """The step time from one process, with all that is kept switched off and on."""
-        affordable = self._costs.affordable(self._track.left_s(), toggles=True)
-        if affordable < pairs.FEWEST:
-            return
-        self._listener.doing("the proof, closer: all that is kept off and on in one process")
-        looks = looks_within(affordable)
-        times = in_blocks(self._track, self._changes, looks, weigh.clear, len(self._kept))
-        if len(times.before) < pairs.FEWEST:
-            return  # the script is too short to be cut into blocks
-        step = weigh.compared(times)
-        step = replace(step, reason=f"{step.reason}, by blocks of steps in one process")
-        proof = tuple(step if each.metric == step.metric else each for each in self.found.proof)
-        self.found = replace(self.found, proof=proof)
-
-    def _proved(self, found: Pairs[Sample]) -> bool:
-        proof = judge(found.before, found.after, self._asked.metrics)
-        self.found = replace(self.found, proof=proof)
-        return leading(self.found, self._asked.goal).verdict != "inconclusive"
+            proof.run(self._listener)
+        finally:
+            self.found = proof.found
 
     # Bookkeeping
 
@@ -287,10 +251,10 @@ class Search:
     def _changes(self) -> Changes:
         return tuple(wanted for candidate in self._kept for wanted in candidate.wanted())
 
-    @property
-    def _left_s(self) -> float:
-        """What is left of the budget when the proof has its share."""
-        return self._track.left_s() - self._costs.proof_s
+    def _left_s(self, *more: Candidate) -> float:
+        """What is left of the budget when the proof of what is kept, and of more, has its share."""
+        switched = can_switch((*self._kept, *more), self._asked)
+        return self._track.left_s() - self._costs.proof_s(switched)
 
     def _trial(
         self, candidate: Candidate, wanted: Wanted, verdict: Verdict, checked: Checked, note: str

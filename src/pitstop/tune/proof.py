@@ -1,0 +1,93 @@
+"""Proof: the untouched script against all that was kept.
+
+Pairs of fresh processes, as a user would run them. These lie far apart in time: where six of them
+are not clear, or the budget has no room for them, and all that was kept can be switched, blocks of
+steps in one process with all of it off and on decide.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pitstop.compare import pairs
+from pitstop.compare.judge import judge
+from pitstop.compare.pairs import Pairs, looks_within
+from pitstop.compare.quantities import Sample
+from pitstop.core.units import count
+from pitstop.tune import weigh
+from pitstop.tune.budget import Costs
+from pitstop.tune.candidates import Candidate
+from pitstop.tune.found import Asked, Found, Listener, leading
+from pitstop.tune.timed import in_blocks
+from pitstop.tune.track import RunError, Track
+
+SPENT = "the budget is spent"
+
+
+def can_switch(candidates: Sequence[Candidate], asked: Asked) -> bool:
+    """Whether one process can show the step without and with all of them."""
+    return asked.goal == "time" and all(each.change.toggles for each in candidates)
+
+
+class Proof:
+    """One proof. ``found`` grows with it, and is there after Ctrl-C."""
+
+    def __init__(
+        self, track: Track, costs: Costs, asked: Asked, found: Found, kept: Sequence[Candidate]
+    ) -> None:
+        self._track = track
+        self._costs = costs
+        self._asked = asked
+        self._switched = can_switch(kept, asked)
+        self.found = found
+
+    def run(self, listener: Listener) -> None:
+        """Fresh pairs where there is room for them, and blocks where they leave it open."""
+        listener.doing("the proof: untouched against all that is kept")
+        most = self._costs.affordable(self._track.left_s(), toggles=False)
+        try:
+            if most >= pairs.FEWEST:
+                if not self._by_pairs(most) and self._switched:
+                    listener.doing("the proof, closer: all that is kept off and on")
+                    self._in_blocks()
+            elif not (self._switched and self._in_blocks()):
+                few = max(1, most)
+                self._note(f"the proof has only {count(few, 'pair')}, since {SPENT}")
+                self._by_pairs(few)
+        except RunError as error:
+            self._note(f"the proof was not finished: {error.note}")
+
+    def _by_pairs(self, most: int) -> bool:
+        """Fresh processes, run by run; whether they have settled it."""
+        found = pairs.measure(
+            lambda: self._track.sample(()),
+            lambda: self._track.sample(self.found.kept),
+            self._settled,
+            looks_within(min(most, pairs.FEWEST) if self._switched else most),
+        )
+        settled = bool(found.before) and self._settled(found)
+        if found.interrupted:
+            raise KeyboardInterrupt
+        return settled
+
+    def _settled(self, found: Pairs[Sample]) -> bool:
+        proof = judge(found.before, found.after, self._asked.metrics)
+        self.found = replace(self.found, proof=proof)
+        return leading(self.found, self._asked.goal).verdict != "inconclusive"
+
+    def _in_blocks(self) -> bool:
+        """The step time from one process; false where there is no room for it."""
+        affordable = self._costs.affordable(self._track.left_s(), toggles=True)
+        if affordable < pairs.FEWEST:
+            return False
+        kept = self.found.kept
+        times = in_blocks(self._track, kept, looks_within(affordable), weigh.clear, len(kept))
+        if len(times.before) < pairs.FEWEST:
+            return False  # the script is too short to be cut into blocks
+        step = weigh.compared(times)
+        step = replace(step, reason=f"{step.reason}, by blocks of steps in one process")
+        others = (each for each in self.found.proof if each.metric != step.metric)
+        self.found = replace(self.found, proof=(step, *others))
+        return True
+
+    def _note(self, text: str) -> None:
+        self.found = replace(self.found, notes=(*self.found.notes, text))
