@@ -16,6 +16,7 @@ export PYTHONPATH=$PWD/src:$PWD/carry/site-packages${PYTHONPATH:+:$PYTHONPATH} P
 export PITSTOP_CACHE=${PITSTOP_CACHE:-/tmp/pitstop-cache}
 mkdir -p "$OUT"
 work=$(mktemp -d)
+[ -d carry/site-packages ] && "$PYTHON" -m compileall -q -j 0 carry/site-packages >/dev/null  # else each trial would
 
 pitstop() { "$PYTHON" -m pitstop "$@"; }
 

@@ -76,4 +76,5 @@ def test_what_is_announced_names_changes_runs_and_minutes():
 
 def test_a_budget_without_room_for_any_change_is_an_error_that_says_what_is_needed():
     with pytest.raises(PitstopError, match=r"too few for any change: tf32 alone .* --budget \d"):
-        expected([FRESH, TOGGLED], COSTS, 50.0)
+        expected([FRESH, TOGGLED], COSTS, 30.0)
+    assert "to try: tf32" in expected([FRESH, TOGGLED], COSTS, 50.0)  # if the disk was cold

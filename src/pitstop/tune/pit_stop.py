@@ -126,6 +126,7 @@ def expected(
     Of what is left, so many seconds are those of runs that a resumed search knows already.
     """
     chosen = budget.within(costs, candidates, left_s)
+    chosen = chosen or budget.within(costs.warm, candidates, left_s)
     if candidates and not chosen:
         cheapest = min(candidates, key=costs.candidate_s)
         proof_s = costs.proof_s(cheapest.change.toggles)
