@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pitstop.core.trial import Trial
-from pitstop.tune.found import Asked, Listener, leading
+from pitstop.tune.found import PASSENGER, Asked, Listener, leading
 from pitstop.tune.search import Search
 from pitstop.tune.track import Checked
 from tune.simulation import COSTS, GIB, Simulated, candidate, failing
@@ -26,6 +26,8 @@ def loader_bound(changes):
 
 
 LOADER = candidate("loader", toggles=False, options=({"workers": 1}, {"workers": 2}), predicted=0.4)
+
+LOADER_OF_ONE = candidate("loader", toggles=False)
 
 
 def test_a_loader_bound_script_keeps_the_best_number_of_workers():
@@ -273,6 +275,22 @@ def test_one_of_two_rivals_is_enough():
     assert found.trials[1].note == "bf16 is kept"
 
 
+def short_of_time(step_ms, *candidates, from_the="last trial on"):
+    """A search whose budget is nearly spent when all candidates were tried, or one was dropped."""
+    track = Simulated(step_ms, budget_s=400.0)
+    slow = Search(track, COSTS, Asked())
+    left_s = track.left_s
+
+    def left():
+        trials = slow.found.trials
+        dropped = any(each.note == PASSENGER for each in trials)
+        tried = from_the == "last trial on" and len(trials) == len(candidates)
+        return 3.9 * COSTS.run_s if dropped or tried else left_s()
+
+    track.left_s = left
+    return slow.run(candidates), track
+
+
 def test_a_budget_that_ends_says_what_was_not_tried_and_still_proves():
     track = Simulated(lambda on: 80.0 if "tf32" in on else 100.0, budget_s=70.0)
     dear = candidate("compile", options=({"scope": "whole"}, {"scope": "blocks"}))
@@ -280,20 +298,32 @@ def test_a_budget_that_ends_says_what_was_not_tried_and_still_proves():
     assert verdicts(found) == {"tf32": "kept", "bf16": "not-faster"}  # the cheap one had room
     assert found.notes == ("not tried, since the budget is spent: loader, compile",)
     assert track.clock_s <= 70
+    assert leading(found, "time").verdict == "better"
+
+
+def test_without_room_for_fresh_pairs_all_that_was_kept_is_switched_in_one_process():
+    faster = lambda on: 100.0 * 0.8 ** len(on)  # noqa: E731
+    found, track = short_of_time(faster, candidate("tf32"), candidate("bf16"))
     step = leading(found, "time")
     assert (step.verdict, step.pairs) == ("better", 6)
+    assert step.ratio == pytest.approx(0.64, rel=0.01)
     assert step.reason.endswith("by blocks of steps in one process")
-    assert track.runs("sample") == 0  # there was no room for pairs of fresh runs
+    assert not track.runs("sample")
 
 
-def test_a_proof_with_few_pairs_says_so():
-    track = Simulated(lambda on: 80.0 if on else 100.0, budget_s=300.0)
-    slow = Search(track, COSTS, Asked())
-    left_s = track.left_s
-    track.left_s = lambda: 4 * COSTS.run_s if slow.found.kept else left_s()
-    found = slow.run([candidate("loader", toggles=False)])
-    assert leading(found, "time").pairs == 2
-    assert "only 2 pairs" in found.notes[-1]
+def test_without_room_for_fresh_pairs_the_trial_of_the_only_change_is_its_proof():
+    found, track = short_of_time(lambda on: 80.0 if on else 100.0, LOADER_OF_ONE)
+    assert found.proof == (replace(found.trials[0].step, reason="more than 1.0 %, in its trial"),)
+    assert track.runs("sample") == 6
+
+
+def test_a_trial_on_top_of_what_was_dropped_later_is_no_proof():
+    def step(on):
+        return 100.0 - (20 if on else 0) - (20 if "loader" in on else 0)
+
+    found, _ = short_of_time(step, candidate("tf32"), LOADER_OF_ONE, from_the="passenger on")
+    assert [each.name for each in found.kept] == ["loader"]
+    assert "only 1 pair" in found.notes[-1]
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 5, 8])

@@ -9,6 +9,8 @@ from pitstop.core.trial import Trial
 from pitstop.tune.change import Goal
 from pitstop.tune.track import Changes, Checked
 
+PASSENGER = "a passenger: beside the others it no longer helps"  # the note of what was dropped
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:

@@ -2,7 +2,8 @@
 
 Pairs of fresh processes, as a user would run them. These lie far apart in time: where six of them
 are not clear, or the budget has no room for them, and all that was kept can be switched, blocks of
-steps in one process with all of it off and on decide.
+steps in one process with all of it off and on decide. Where one change alone was kept, its trial
+was such a comparison already, and is not repeated if there is no room for better.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from pitstop.core.units import count
 from pitstop.tune import weigh
 from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import Candidate
-from pitstop.tune.found import Asked, Found, Listener, leading
+from pitstop.tune.found import PASSENGER, Asked, Found, Listener, leading
 from pitstop.tune.timed import in_blocks
 from pitstop.tune.track import RunError, Track
 
@@ -49,7 +50,7 @@ class Proof:
                 if not self._by_pairs(most) and self._switched:
                     listener.doing("the proof, closer: all that is kept off and on")
                     self._in_blocks()
-            elif not (self._switched and self._in_blocks()):
+            elif not (self._by_its_trial() or (self._switched and self._in_blocks())):
                 few = max(1, most)
                 self._note(f"the proof has only {count(few, 'pair')}, since {SPENT}")
                 self._by_pairs(few)
@@ -87,6 +88,16 @@ class Proof:
         step = replace(step, reason=f"{step.reason}, by blocks of steps in one process")
         others = (each for each in self.found.proof if each.metric != step.metric)
         self.found = replace(self.found, proof=(step, *others))
+        return True
+
+    def _by_its_trial(self) -> bool:
+        """The pairs of the only change that was ever kept; false where there are none."""
+        steps = [each.step for each in self.found.trials if each.verdict == "kept"]
+        dropped = any(each.note == PASSENGER for each in self.found.trials)
+        if len(steps) != 1 or steps[0] is None or dropped:
+            return False  # its trial was on top of others
+        step = replace(steps[0], reason=f"{steps[0].reason}, in its trial")
+        self.found = replace(self.found, proof=(step,))
         return True
 
     def _note(self, text: str) -> None:

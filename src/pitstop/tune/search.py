@@ -32,7 +32,7 @@ from pitstop.core.units import binary_bytes, percent
 from pitstop.tune import weigh
 from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import Candidate, rival
-from pitstop.tune.found import Asked, Found, Listener
+from pitstop.tune.found import PASSENGER, Asked, Found, Listener
 from pitstop.tune.plan import Wanted
 from pitstop.tune.proof import SPENT, Proof, can_switch
 from pitstop.tune.timed import Settled, mean_ms, timed
@@ -227,9 +227,8 @@ class Search:
             return False
 
     def _drop(self, name: str, step: Comparison) -> None:
-        note = "a passenger: beside the others it no longer helps"
         trials = [
-            replace(each, verdict="not-faster", step=step, note=note)
+            replace(each, verdict="not-faster", step=step, note=PASSENGER)
             if (each.change, each.verdict) == (name, "kept")
             else each
             for each in self.found.trials
