@@ -49,7 +49,7 @@ def write_tuned(path: Path, kept: Changes, proof: Comparison | None, origin: Ori
     """Write what was kept; a file that is there already is replaced, which the caller must want."""
     lines = [HEADER.format(name=path.name), *_table(_about(origin))]
     if proof is not None:
-        lines += ["", "[proof]  # untouched against all kept, fresh processes, adjacent pairs"]
+        lines += ["", "[proof]  # untouched against all kept, in adjacent pairs"]
         lines += _table(_numbers(proof))
     for wanted in kept:
         lines += ["", "[[change]]", f"name = {_value(wanted.name)}"]
@@ -103,7 +103,7 @@ def _numbers(proof: Comparison) -> dict[str, Value]:
     }
     numbers = {key: round(each, 4) for key, each in known.items() if each is not None}
     named = {"metric": proof.metric, "unit": proof.unit, "verdict": proof.verdict}
-    return {**named, "pairs": proof.pairs, **numbers}
+    return {**named, "why": proof.reason, "pairs": proof.pairs, **numbers}
 
 
 def _table(values: Mapping[str, Value]) -> Iterator[str]:
