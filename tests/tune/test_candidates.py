@@ -15,8 +15,8 @@ from pitstop.core.evidence import (
     Step,
 )
 from pitstop.core.finding import Finding
-from pitstop.tune.candidates import ORDER, Choice, Facts, choose, facts_of, rival
-from pitstop.tune.change import load_changes
+from pitstop.tune.candidates import ORDER, Choice, choose, facts_of, rival
+from pitstop.tune.change import Facts, find_change, load_changes
 
 CHANGES = load_changes(pitstop.tune.changes)
 
@@ -164,3 +164,18 @@ def test_an_optimizer_whose_kernels_take_long_is_fused_though_python_is_soon_don
     kernels = Operation("_foreach_add", NOWHERE, "", 1, 1.0, device_micros=4e3, phase="optimizer")
     facts = Facts(trained(optimizer=0.001, operations=(kernels,)), "cuda", cores=2)
     assert "fused-optimizer" in names(facts)
+
+
+def test_what_is_compiled_inside_checkpoints_needs_one():
+    """Each set of options costs a run."""
+    compiles = find_change("compile")
+    plain, again = (
+        ModuleCall("net", "Net", NOWHERE, -1, "", recomputed=recomputed)
+        for recomputed in (False, True)
+    )
+    scopes = {
+        calls: [each["scope"] for each in compiles.tries(Facts(trained(calls=calls)))]
+        for calls in ((), (plain,), (plain, again))
+    }
+    assert scopes[plain,] == ["whole", "blocks"]
+    assert scopes[plain, again] == scopes[()] == ["whole", "blocks", "inside-checkpoints"]

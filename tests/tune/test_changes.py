@@ -9,7 +9,8 @@ pytest.importorskip("torch")
 import torch
 
 import pitstop.tune.changes
-from pitstop.tune.change import find_change, load_changes
+from pitstop.core.evidence import Evidence
+from pitstop.tune.change import Facts, find_change, load_changes
 from pitstop.tune.plan import Toggle
 from tune.running import TRAIN, TRAINS, run
 
@@ -304,8 +305,11 @@ print(loader.num_workers)
 
 
 def test_the_number_of_workers_knows_the_cores():
-    change = find_change("loader")
-    tried = {cores: [each["workers"] for each in change.tries(cores)] for cores in (1, 2, 8, 64)}
+    tries = find_change("loader").tries
+    tried = {
+        cores: [each["workers"] for each in tries(Facts(Evidence(), cores=cores))]
+        for cores in (1, 2, 8, 64)
+    }
     assert tried == {1: [1], 2: [1, 2], 8: [2, 4, 8], 64: [4, 8, 16]}
 
 

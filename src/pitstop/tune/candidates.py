@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Finding
-from pitstop.tune.change import Change, Goal, Work
+from pitstop.tune.change import Change, Facts, Goal
 from pitstop.tune.plan import Options, Wanted
 
 # What no finding asks for comes in this order: exact and cheap ones first.
@@ -50,20 +50,6 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What decides whether a change can apply."""
-
-    evidence: Evidence  # of the first run
-    device: str = "cpu"
-    cores: int = 1
-
-    @property
-    def work(self) -> Work:
-        """What the steps of the script are for."""
-        return "training" if self.evidence.step_kind == "optimizer" else "inference"
-
-
-@dataclass(frozen=True, slots=True)
 class Choice:
     """What the user allows."""
 
@@ -104,7 +90,7 @@ def choose(
         if reason := _against(change, bool(code), facts, choice):
             reasons.setdefault(reason, []).append(name)
         else:
-            options = tuple(change.tries(facts.cores))
+            options = tuple(change.tries(facts))
             chosen.append(Candidate(change, options, predicted, code))
     reasons.pop(UNSAID, None)
     left_out = [f"{why}: {', '.join(sorted(names))}" for why, names in reasons.items()]

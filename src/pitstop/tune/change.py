@@ -45,6 +45,23 @@ ALWAYS = When()
 
 
 @dataclass(frozen=True, slots=True)
+class Facts:
+    """What the first run showed: it decides whether a change can apply, and with which options."""
+
+    evidence: Evidence
+    device: str = "cpu"
+    cores: int = 1
+
+    @property
+    def work(self) -> Work:
+        """What the steps of the script are for."""
+        return "training" if self.evidence.step_kind == "optimizer" else "inference"
+
+
+Variants = Callable[[Facts], Iterator[Options]]
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """A named change. ``effect`` says what becomes of the numbers, and so how they are guarded."""
 
@@ -55,7 +72,7 @@ class Change:
     apply: Callable[["Script"], None]  # in the script's process, before its first own line of torch
     precision: str = "float32"  # what it computes in: how much rounding is to be expected
     toggles: bool = False  # it can be switched on and off between two steps, to be timed
-    variants: Callable[[int], Iterator[Options]] | None = None  # options to try, for so many cores
+    variants: Variants | None = None  # the options to try
     environment: Callable[[Options], Mapping[str, str]] | None = None  # set before Python starts
     when: When = ALWAYS
 
@@ -64,9 +81,9 @@ class Change:
         """The first line of its documentation."""
         return self.doc.partition("\n")[0]
 
-    def tries(self, cores: int) -> list[Options]:
+    def tries(self, facts: Facts) -> list[Options]:
         """The options to try one after the other; most changes have none."""
-        return list(self.variants(cores)) if self.variants else [NO_OPTIONS]
+        return list(self.variants(facts)) if self.variants else [NO_OPTIONS]
 
 
 def change(
@@ -74,7 +91,7 @@ def change(
     helps: tuple[Goal, ...] = ("time",),
     precision: str = "float32",
     toggles: bool = False,
-    variants: Callable[[int], Iterator[Options]] | None = None,
+    variants: Variants | None = None,
     environment: Callable[[Options], Mapping[str, str]] | None = None,
     when: When = ALWAYS,
 ) -> Callable[[Callable[["Script"], None]], Change]:

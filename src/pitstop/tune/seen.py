@@ -9,6 +9,13 @@ def no_convolution(evidence: Evidence) -> str:
     return "" if not names or any("conv" in name for name in names) else "nothing is convolved"
 
 
+def no_checkpoint(evidence: Evidence) -> str:
+    """A reason where modules ran and none of them ran again in the backward pass; else empty."""
+    if not evidence.calls or any(each.recomputed for each in evidence.calls):
+        return ""
+    return "nothing is checkpointed"
+
+
 def no_float32(evidence: Evidence) -> str:
     """A reason where operations were seen and none of them on float32; else empty."""
     shapes = [each.shapes for each in evidence.operations]

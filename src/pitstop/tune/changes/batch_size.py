@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sized
 from typing import TYPE_CHECKING, Any
 
-from pitstop.tune.change import change
+from pitstop.tune.change import Facts, change
 from pitstop.tune.plan import Options
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-def variants(cores: int) -> Iterator[Options]:  # noqa: ARG001 the same on any machine
+def variants(facts: Facts) -> Iterator[Options]:  # noqa: ARG001 the same for any script
     """Twice as many."""
     yield {"factor": 2}
 

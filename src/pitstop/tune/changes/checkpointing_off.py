@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pitstop.core.evidence import Evidence
 from pitstop.tune.change import When, change
+from pitstop.tune.seen import no_checkpoint
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
@@ -19,15 +19,10 @@ OF_CHECKPOINT = {
 }
 
 
-def useless(evidence: Evidence) -> str:
-    """Whether modules ran and none of them ran again in the backward pass."""
-    if not evidence.calls or any(each.recomputed for each in evidence.calls):
-        return ""
-    return "nothing is checkpointed"
-
-
 @change(
-    "exact", toggles=True, when=When(work="training", useless=useless, rivals=("checkpointing-on",))
+    "exact",
+    toggles=True,
+    when=When(work="training", useless=no_checkpoint, rivals=("checkpointing-on",)),
 )
 def checkpointing_off(script: "Script") -> None:
     """Keep the activations instead of computing them twice.

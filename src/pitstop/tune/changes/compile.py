@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pitstop.tune.change import change
+from pitstop.tune.change import Facts, change
 from pitstop.tune.plan import Options
+from pitstop.tune.seen import no_checkpoint
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
@@ -17,7 +18,7 @@ MOST_GRAPHS = 128  # of one function: deep networks have so many blocks; torch g
 CHECKPOINTS = {"checkpoint", "_gradient_checkpointing_func"}  # torch's name, and the libraries'
 
 
-def variants(cores: int) -> Iterator[Options]:  # noqa: ARG001 the same on any machine
+def variants(facts: Facts) -> Iterator[Options]:
     """The whole model; its repeated blocks; what is checkpointed, for models that break the first.
 
     Blocks compile faster and survive what cannot be compiled around them. Inside checkpoints a
@@ -25,7 +26,8 @@ def variants(cores: int) -> Iterator[Options]:  # noqa: ARG001 the same on any m
     """
     yield {"scope": "whole"}
     yield {"scope": "blocks"}
-    yield {"scope": "inside-checkpoints"}
+    if not no_checkpoint(facts.evidence):
+        yield {"scope": "inside-checkpoints"}
 
 
 @change("rounding", toggles=True, variants=variants)

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from pitstop.tune.change import When, change
+from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-def variants(cores: int) -> Iterator[Options]:  # noqa: ARG001 the same on any machine
+def variants(facts: Facts) -> Iterator[Options]:  # noqa: ARG001 the same for any script
     """Inference mode, and no_grad for scripts that go on with the results in ways it forbids."""
     yield {"mode": "inference"}
     yield {"mode": "no-grad"}

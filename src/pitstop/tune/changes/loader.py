@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from pitstop.core.evidence import Evidence
-from pitstop.tune.change import When, change
+from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ WAITS = 0.02  # of the step: what it could save at most; below this it is not wo
 TRIED = 3  # numbers of workers; the best is seldom further than one doubling away
 
 
-def variants(cores: int) -> Iterator[Options]:
+def variants(facts: Facts) -> Iterator[Options]:
     """As many workers as cores, half of them, and half of those."""
-    workers = min(cores, MOST_WORKERS)
+    workers = min(facts.cores, MOST_WORKERS)
     for each in sorted({max(1, workers >> half) for half in range(TRIED)}):
         yield {"workers": each}
 

@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pitstop.tune.change import When, change
+from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-def variants(cores: int) -> Iterator[Options]:
+def variants(facts: Facts) -> Iterator[Options]:
     """All cores, and half of them: hyper-threads of one core share its arithmetic."""
-    for threads in sorted({cores, max(1, cores // 2)}, reverse=True):
+    for threads in sorted({facts.cores, max(1, facts.cores // 2)}, reverse=True):
         yield {"threads": threads}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pitstop.core.errors import PitstopError
-from pitstop.tune.change import When, change
+from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SHARES = (0.5, 0.25)  # of what a picture takes at once: half costs little time, a quarter more
 
 
-def variants(cores: int) -> Iterator[Options]:  # noqa: ARG001 the same on any machine
+def variants(facts: Facts) -> Iterator[Options]:  # noqa: ARG001 the same for any script
     """How much of its memory a VAE may keep."""
     for share in SHARES:
         yield {"share": share}
