@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from diagnose.builders import backward_passes, call, line, operation, recording, work
+from pitstop.core.ledger import Row
 from pitstop.diagnose.calls import backward_passes as passes_of
 from pitstop.diagnose.calls import call_tree, calling_lines, labels, pattern, repeats, stretch
+from pitstop.diagnose.operations import UNTIED
 
 
 def groups(*calls, passes=1):
@@ -135,11 +139,18 @@ def test_calls_of_old_recordings_are_told_by_their_line():
     assert lines_named((), (), ()) == [80]
 
 
+def test_kernels_of_no_operation_are_no_part_of_any_call():
+    made = recording(Row("above", 60.0), Row("unmeasured", 40.0, UNTIED), calls=(call("Model", 1),))
+    tree = call_tree(replace(made.evidence, operations=(work(10, 0), work(20, 0))))
+    assert tree.ms(10.0, made.ledger) == pytest.approx(20.0)
+
+
 def test_names_lines_and_modules_for_people():
     lines = line(7), line(9), line(3, "loss.py")
     assert labels(lines) == "train.py:7, 9, loss.py:3"
     assert (stretch(lines).line, stretch(lines).end_line) == (7, 9)
     assert stretch(()) is None
+    assert stretch((line(147), line(139), line(562))).end_line == 147  # another class's forward
     assert pattern(["stages.0.align", "stages.11.align"]) == "stages.*.align"
     assert pattern(["conv2d.1.norm2"]) == "conv2d.1.norm2"
     assert pattern(["stage1.align2", "stage7.align2"]) == "stage*.align2"

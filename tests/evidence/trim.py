@@ -3,12 +3,14 @@
     python tests/evidence/trim.py .pitstop/runs/ID NAME_h200
 
 Calls and operations too short to matter are summed, paths become relative, what no rule reads is
-left out. What is kept must still be judged as the whole was: the same findings in the same order,
-and every cause of the ledger within a hundredth of the step. Else nothing is written.
+left out. Libraries that lay beside the script on that machine are told as where they are installed:
+by the script's line that calls them. What is kept must still be judged as the whole was: the same
+findings, and every saving and every cause of the ledger within a hundredth of the step. Else
+nothing is written.
 """
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import MISSING, fields, is_dataclass, replace
 from os.path import commonpath
 from pathlib import Path, PurePath
@@ -18,11 +20,14 @@ import msgspec
 from pitstop.core import store
 from pitstop.core.evidence import Kernel, Line, Sampled
 from pitstop.core.machine import Machine
-from pitstop.diagnose.calls import call_tree
+from pitstop.diagnose.attention import attentions
+from pitstop.diagnose.attention import home as home_of
+from pitstop.diagnose.calls import call_tree, repeats
 from pitstop.diagnose.ledger import COPIES
 from pitstop.diagnose.operations import short, tensors
 from pitstop.diagnose.rank import diagnose
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.samples import on_cpu
 from pitstop.diagnose.tiles import CUTS
 from pitstop.profile.collect import collect
 from pitstop.profile.runs import load
@@ -35,6 +40,9 @@ ENVELOPE = {"schema": store.SCHEMA, "kind": "Recording"}
 ROOT_OF_BACKWARD = "aten.ones_like.default"  # tells how many backward passes a step has
 OTHERS = "aten.others.default"
 BATCHED = {"bmm", "baddbmm"}  # products that may be those of attention
+ROWS = {"select", "unbind"}  # that a loop over rows is known by
+BESIDE = "carry/site-packages/"  # where libraries lay that the GPU machine does not have
+PUBLIC = "carry/public/"  # where the public projects lay, each in a folder of its name
 SUMS = ("calls", "micros", "device_micros", "moved_bytes", "flops", "layout_micros")
 
 
@@ -42,7 +50,8 @@ def main(folder, name):
     machine = store.load(folder / "machine.json", Machine)
     kept = [each for each in machine.packages if each.name in {"torch", "triton"}]
     machine = replace(machine, packages=tuple(kept))
-    ranks = tuple(map(with_short_paths, collect(folder, load(folder).warmup)))
+    ranks = collect(folder, load(folder).warmup)
+    ranks = tuple(with_short_paths(as_installed(each)) for each in ranks)
     whole = Recording(ranks, machine)
     for least_us in THRESHOLDS_US:
         trimmed = Recording(tuple(trim(each, least_us) for each in ranks), machine)
@@ -67,10 +76,19 @@ def trim(evidence, least_us):
     unused = [place for place, call in enumerate(evidence.calls) if call.unused]
     needless = {place for each in evidence.zeroed for place in each.calls}
     needless.update(tree.outermost(unused))
+    needless.update(place for group in repeats(evidence, tree) for place in group)
+    learns = evidence.parameters is not None and evidence.step_kind == "optimizer"
+    untrained = evidence.parameters.without_gradient if learns else ()
+    told = {name.rpartition(".")[0] for name, _ in untrained}  # called or not, that is the question
+    scores = {id(one) for each in attentions(evidence) for one, _ in each.operations}
+    attend = {home_of(evidence.calls, one.call) for one in evidence.operations if id(one) in scores}
     kept = [
         place
         for place, call in enumerate(evidence.calls)
-        if longest[call.path] >= least_us or place in needless or call.parent < 0
+        if longest[call.path] >= least_us
+        or place in needless | attend
+        or call.path in told
+        or call.parent < 0
     ]
     new = {old: place for place, old in enumerate(kept)}
 
@@ -80,11 +98,12 @@ def trim(evidence, least_us):
         return new.get(place, -1)
 
     calls = [replace(evidence.calls[old], parent=home(evidence.calls[old].parent)) for old in kept]
+    matters = [id(each) in scores or is_told_by_itself(each) for each in evidence.operations]
     operations = [replace(each, call=home(each.call)) for each in evidence.operations]
     return replace(
         evidence,
         calls=tuple(replace(each, inputs=()) for each in calls),
-        operations=tuple(summed(operations, least_us)),
+        operations=tuple(summed(operations, least_us, matters)),
         kernels=tuple(longest_kernels(evidence.kernels)),
         zeroed=tuple(
             replace(each, calls=tuple(map(new.get, each.calls))) for each in evidence.zeroed
@@ -96,13 +115,17 @@ def trim(evidence, least_us):
     )
 
 
-def summed(operations, least_us):
-    """The long operations as they are; the short ones of one line, call and name together."""
+def summed(operations, least_us, matters):
+    """The long operations, and those that matter; the short ones of one line, call and name."""
     alike = defaultdict(list)
-    for each in operations:
-        micros = each.micros if each.device_micros is None else each.device_micros
-        if micros >= least_us or is_told_by_itself(each):
+    on_gpu = any(each.device_micros is not None for each in operations)
+    for each, is_kept in zip(operations, matters, strict=True):
+        on_host = on_cpu(each) or not on_gpu  # a view on the GPU takes no time of its own
+        micros = each.device_micros or (each.micros if on_host else 0.0)
+        if is_kept:
             yield each
+        elif micros >= least_us:
+            yield replace(each, shapes=kind(each))
         else:
             place = each.where if micros >= least_us / 16 else Line()
             name = each.name if place.path or each.flops or short(each) in COPIES else OTHERS
@@ -121,10 +144,13 @@ def is_told_by_itself(operation):
 
 
 def kind(operation):
-    """What a product was of: the shapes, which tell attention, or what decides how fast it is."""
-    if short(operation) in BATCHED:
+    """What an operation was of, as far as a rule asks: shapes, precision, or that it is the host's.
+
+    Shapes tell attention and loops over rows, a precision how fast a product can be.
+    """
+    if short(operation) in BATCHED | ROWS:
         return operation.shapes
-    first = tensors(operation)[:1] if operation.flops else ()
+    first = tensors(operation)[:1] if operation.flops or on_cpu(operation) else ()
     return "".join(f"{each.kind}[]@{each.device}" for each in first)
 
 
@@ -147,22 +173,53 @@ def most_samples(sampled):
 def with_short_paths(evidence):
     """Every line's path from the folder that holds the script's own files on."""
     paths = {each.path for each in lines_in(evidence) if each.path.startswith("/")}
-    own = [path for path in paths if "site-packages" not in path]
+    own = [path for path in paths if "site-packages" not in path and PUBLIC not in path]
     root = PurePath(commonpath([str(PurePath(path).parent) for path in own]) if own else "/").parent
 
-    def shortened(value):
-        if isinstance(value, Line):
-            path = PurePath(value.path)
-            inside = path.is_relative_to(root) and "site-packages" not in value.path
-            told = str(path.relative_to(root)) if inside else value.path.rpartition("packages/")[2]
-            return replace(value, path=told) if value.path else value
-        if is_dataclass(value):
-            return replace(
-                value, **{f.name: shortened(getattr(value, f.name)) for f in fields(value)}
-            )
-        return tuple(map(shortened, value)) if isinstance(value, tuple) else value
+    def shortened(line):
+        path = PurePath(line.path.rpartition(PUBLIC)[2].rpartition("packages/")[2])
+        told = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+        return replace(line, path=told) if line.path else line
 
-    return shortened(evidence)
+    return with_lines(evidence, shortened)
+
+
+def as_installed(evidence):
+    """What ran in a library beside the script at the line of the script that called the library."""
+    calls = list(evidence.calls)
+    for position, call in enumerate(calls):  # a caller comes before its callees
+        chain = [each for each in (call.where, *call.through) if BESIDE not in each.path]
+        around = calls[call.parent].where if call.parent >= 0 else Line()
+        where, *through = chain or (around,)
+        calls[position] = replace(call, where=where, through=tuple(through))
+    callers = defaultdict(Counter)  # of each of its lines and files
+    operations = []
+    for each in evidence.operations:
+        if BESIDE in each.where.path and each.call >= 0:
+            where = calls[each.call].where
+            callers[each.where][where] += 1
+            callers[each.where.path][where] += 1
+            operations.append(replace(each, where=where))
+        else:
+            operations.append(each)
+
+    def called(line):
+        if BESIDE not in line.path:
+            return line
+        known = callers[line] or callers[line.path] or Counter([Line()])
+        return known.most_common(1)[0][0]
+
+    return with_lines(replace(evidence, calls=tuple(calls), operations=tuple(operations)), called)
+
+
+def with_lines(value, change):
+    """The value with every line in it changed."""
+    if isinstance(value, Line):
+        return change(value)
+    if is_dataclass(value):
+        named = {each.name: with_lines(getattr(value, each.name), change) for each in fields(value)}
+        return replace(value, **named)
+    return tuple(with_lines(each, change) for each in value) if isinstance(value, tuple) else value
 
 
 def lines_in(value):
@@ -182,8 +239,20 @@ def difference(whole, trimmed):
     for cause in sorted({row.cause for row in before.rows}):
         if abs(before.total(cause) - after.total(cause)) > APART * before.step_ms:
             return f"{cause} is {after.total(cause):.2f} ms instead of {before.total(cause):.2f}"
-    codes = [[each.code for each in diagnose(one)] for one in (whole, trimmed)]
-    return "" if codes[0] == codes[1] else f"findings are {codes[1]} instead of {codes[0]}"
+    told, kept = map(savings, (whole, trimmed))
+    if told.keys() != kept.keys():
+        return f"findings are {sorted(kept)} instead of {sorted(told)}"
+    moved = [code for code, saving in told.items() if abs(saving - kept[code]) > APART]
+    return f"savings of {moved} are others" if moved else ""
+
+
+def savings(recording):
+    """What each finding would save; those of one rule are numbered, dearest first."""
+    found = {}
+    for each in diagnose(recording):
+        number = sum(code == each.code for code, _ in found)
+        found[each.code, number] = each.saving or 0.0
+    return found
 
 
 def plain(value):

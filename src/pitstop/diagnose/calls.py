@@ -9,10 +9,12 @@ from functools import cached_property
 from pitstop.core.evidence import Evidence, Line, ModuleCall, Operation
 from pitstop.core.finding import Span
 from pitstop.core.ledger import BUSY, Ledger
+from pitstop.diagnose.operations import UNTIED
 from pitstop.diagnose.place import label
 
 NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a whole part of a path: ``blocks.3.norm``
 DIGITS = re.compile(r"(\d+)")
+LONGEST_FUNCTION = 100  # lines; farther apart are the ``forward`` of two modules
 LOSS_SHAPES = ("[]@", "[1]@")  # what a backward pass starts from: one number
 
 
@@ -67,7 +69,8 @@ class CallTree:
 
     def ms(self, micros: float, ledger: Ledger) -> float:
         """Time of the inspected step as time of the undisturbed one, whose device is busy so."""
-        return micros / self.all_micros * ledger.total(*BUSY) if self.all_micros else 0.0
+        busy = sum(row.ms for row in ledger.rows if row.cause in BUSY and row.what != UNTIED)
+        return micros / self.all_micros * busy if self.all_micros else 0.0
 
 
 def call_tree(evidence: Evidence) -> CallTree:
@@ -165,9 +168,10 @@ def stretch(lines: Iterable[Line]) -> Span | None:
     known = [each for each in lines if each.path]
     if not known:
         return None
-    home = (known[0].path, known[0].function)
-    numbers = [each.line for each in known if (each.path, each.function) == home]
-    return Span(known[0].path, min(numbers), 1, max(numbers), 1)
+    first = known[0]
+    inside = [each for each in known if (each.path, each.function) == (first.path, first.function)]
+    numbers = [each.line for each in inside if abs(each.line - first.line) <= LONGEST_FUNCTION]
+    return Span(first.path, min(numbers), 1, max(numbers), 1)
 
 
 def labels(lines: Iterable[Line]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pitstop.core.evidence import NOWHERE, Evidence, Line, Operation
-from pitstop.diagnose.attention import handles, home, written_out
+from pitstop.diagnose.attention import attentions, home
 from pitstop.diagnose.calls import timed
 from pitstop.diagnose.operations import short
 from pitstop.diagnose.waste import needless_calls
@@ -51,9 +51,11 @@ def fusable(evidence: Evidence) -> Fusable:
 def _chains(evidence: Evidence) -> Iterator[list[Timed]]:
     """The elementwise operations of each module call or function, forward and backward apart."""
     needless = needless_calls(evidence)
+    scores = {id(each) for one in attentions(evidence) for each, _ in one.operations}
     groups: dict[object, list[Timed]] = defaultdict(list)
     for each, micros in timed(evidence):
-        if each.phase != "optimizer" and each.call not in needless:
+        told = id(each) in scores  # by the rule for attention that is written out
+        if each.phase != "optimizer" and each.call not in needless and not told:
             call, function = home(evidence.calls, each.call), (each.where.path, each.where.function)
             groups[call if call >= 0 else function].append((each, micros))
     for group in groups.values():
@@ -63,11 +65,9 @@ def _chains(evidence: Evidence) -> Iterator[list[Timed]]:
 
 
 def _elementwise(group: Sequence[Timed]) -> Iterator[Timed]:
-    """Those that run on the device; attention that is written out has its own rule."""
-    matrices = [scores for _, scores in written_out([each for each, _ in group])]
+    """Those that run on the device and compute."""
     for each, micros in group:
-        counts = micros and _is_elementwise(each) and not each.layout_micros
-        if counts and not any(handles(each, scores) for scores in matrices):
+        if micros and _is_elementwise(each) and not each.layout_micros:
             yield each, micros
 
 

@@ -8,7 +8,7 @@ it, and Python that took longer than the GPU can have been busy meanwhile left i
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pitstop.core.evidence import ENOUGH_SAMPLES, Evidence, Line, Operation
+from pitstop.core.evidence import ENOUGH_SAMPLES, Evidence, Line
 from pitstop.core.ledger import Cause, Row
 from pitstop.core.machine import Limits
 from pitstop.diagnose.operations import EMPTYING
@@ -21,6 +21,7 @@ from pitstop.diagnose.samples import (
     on_cpu,
 )
 from pitstop.diagnose.usual import usual_wait_ms
+from pitstop.diagnose.waits import copied_bytes, waiting, with_lines
 
 GAPS: dict[str, Cause] = {
     "sync": "sync",
@@ -47,7 +48,7 @@ def gpu_idle(
     python_ms = min(idle_ms, max(seen, at_least))
     others = _no_longer_than_at_the_line([gap for gap in gaps if gap.cause != "python"], evidence)
     others = shrunk(others, idle_ms - python_ms)
-    yield from others
+    yield from with_lines(others, evidence, limits)
     yield from _named(own, python_ms, sum(gap.calls for gap in python))
     yield Row("idle", idle_ms - python_ms - sum(gap.ms for gap in others))
 
@@ -90,18 +91,13 @@ def _pauses(evidence: Evidence) -> float:
 
 def _own_lines(evidence: Evidence) -> dict[Line, float]:
     """What lines take beyond launching and waiting; work on the host's own tensors is theirs."""
-    waits = {each.where for each in _waits(evidence)}
+    waits = {each.where for each in waiting(evidence)}
     spent = beyond_torch(
         evidence,
         lambda sample: is_own(sample) or empties_cache(sample),
         lambda operation: not on_cpu(operation) and operation.name != EMPTYING,
     )
     return {line: ms for line, ms in spent.items() if line not in waits}
-
-
-def _waits(evidence: Evidence) -> list[Operation]:
-    """What waits for the GPU; to free its memory is work of the host's."""
-    return [each for each in evidence.operations if each.waits and each.name != EMPTYING]
 
 
 def _surely_idle(evidence: Evidence, own_ms: float, busy_ms: float, limits: Limits | None) -> float:
@@ -112,16 +108,12 @@ def _surely_idle(evidence: Evidence, own_ms: float, busy_ms: float, limits: Limi
     """
     if limits is None or not limits.pageable_bytes_per_s:
         return 0.0
-    waits = _waits(evidence)
+    waits = waiting(evidence)
     at = {each.where for each in waits}
     waited = sum(ms for line, ms in line_ms(evidence, lambda _: True).items() if line in at)
-    copied = sum(map(_copied_bytes, waits)) / limits.pageable_bytes_per_s * 1e3
+    copied = sum(map(copied_bytes, waits)) / limits.pageable_bytes_per_s * 1e3
     beside = busy_ms - max(0.0, waited - copied)
     return max(0.0, own_ms - max(0.0, beside))
-
-
-def _copied_bytes(operation: Operation) -> float:
-    return operation.moved_bytes / 2  # it is read and written, and crosses the bus once
 
 
 def _no_longer_than_at_the_line(gaps: Sequence[Row], evidence: Evidence) -> list[Row]:

@@ -15,7 +15,7 @@ from pitstop.core.ledger import Cause, Ledger, Row
 from pitstop.core.machine import Limits
 from pitstop.diagnose.floor import Floor, floor_of
 from pitstop.diagnose.idle import cpu_idle, gpu_idle, shrunk
-from pitstop.diagnose.operations import short
+from pitstop.diagnose.operations import UNTIED, short
 from pitstop.diagnose.usual import usual_wait_ms
 from pitstop.diagnose.waste import needless_calls, repeated_calls
 
@@ -96,7 +96,7 @@ def _busy(evidence: Evidence, limits: Limits | None, cores: int, on_gpu: bool) -
             yield Row(cause, ms, short(each), each.where, each.calls)
     untied = sum(each.micros for each in evidence.kernels) - counted
     if on_gpu and untied > 0:
-        yield Row("unmeasured", untied / 1e3, "kernels of no known operation")
+        yield Row("unmeasured", untied / 1e3, UNTIED)
 
 
 def _uninspected(evidence: Evidence) -> dict[str, float]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pitstop.core.evidence import Line, Operation
 
 EMPTYING = "torch.cuda.empty_cache"  # as it is recorded, though it is no operation
+UNTIED = "kernels of no known operation"  # what a ledger calls them
 TENSOR = re.compile(r"(\w+)\[([\d,]*)\]@(\w+)")
 
 

@@ -31,6 +31,7 @@ CLAIMS: dict[str, tuple[Cause, ...]] = {
     "PIT209": ("sync", "transfer", "launch", "python", "idle"),
     "PIT404": ("launch", "python", "sync"),
     "PIT206": ("launch", "start", "python"),
+    "PIT604": ("above", "copy", "floor"),
     "PIT301": ("precision", "above", "repeated"),
     "PIT302": ("precision",),
     "PIT605": ("above",),

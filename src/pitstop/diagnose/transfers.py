@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 from pitstop.core.evidence import Line, Operation
-from pitstop.diagnose.operations import by_line, short, tensors
+from pitstop.diagnose.operations import by_line, tensors
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.waits import copied_bytes, is_transfer
 
-COPIES = {"_to_copy", "copy_"}
-LARGE_BYTES = 64 * 2**10  # smaller ones are numbers being read: their wait is a synchronisation
 WORTH_MENTIONING = 0.01  # of the step; a suspicion that costs less is cleared
 
 
@@ -24,7 +23,7 @@ class Transfer:
 
 def copy_lines(recording: Recording) -> dict[Line, list[Operation]]:
     """The lines whose large copies between host and GPU make Python wait."""
-    copies = [each for each in recording.evidence.operations if _is_transfer(each)]
+    copies = [each for each in recording.evidence.operations if is_transfer(each)]
     return by_line(copies)
 
 
@@ -37,20 +36,9 @@ def blocking_transfers(recording: Recording) -> list[Transfer]:
     for line, copies in copy_lines(recording).items():
         ms = ledger.total("transfer", "sync", "copy", where=line)
         if ledger.share(ms) >= WORTH_MENTIONING:
-            calls, size = sum(each.calls for each in copies), sum(map(_copied_bytes, copies))
+            calls, size = sum(each.calls for each in copies), sum(map(copied_bytes, copies))
             found.append(Transfer(line, _starts_on_host(copies[0]), calls, size, ms))
     return sorted(found, key=lambda each: -each.ms)
-
-
-def _is_transfer(operation: Operation) -> bool:
-    if not operation.waits or short(operation) not in COPIES or not operation.calls:
-        return False
-    return _copied_bytes(operation) >= LARGE_BYTES * operation.calls
-
-
-def _copied_bytes(operation: Operation) -> int:
-    """A copy reads and writes each byte; it crosses the bus once."""
-    return operation.moved_bytes // 2
 
 
 def _starts_on_host(operation: Operation) -> bool:

@@ -40,12 +40,27 @@ def test_a_softmax_or_dropout_of_its_own_belongs_to_the_attention(kind):
     assert finding.saving == pytest.approx(0.25)
 
 
+def test_torchs_own_writes_it_out_only_for_its_weights():
+    (finding,) = attention_unfused(run(*attention(), kind="MultiheadAttention"))
+    assert finding.saving == pytest.approx(0.25)
+    assert finding.cure == "need_weights=False, unless somebody reads the weights"
+
+
+def test_a_call_whose_products_were_too_short_to_be_kept_is_known_by_another():
+    whole, rest = attention(micros=20.0), attention(position=1, micros=20.0)[1:4]
+    calls = tuple(call("attention", 1, kind="Attention") for _ in range(2))
+    (finding,) = attention_unfused(recording(calls=calls, operations=(*whole, *rest)))
+    assert finding.saving == pytest.approx(0.4)  # 40 of 100 microseconds
+    other = [replace(each, shapes="float32[8,4,64,40]@cpu") for each in rest]
+    (finding,) = attention_unfused(recording(calls=calls, operations=(*whole, *other)))
+    assert finding.saving == pytest.approx(0.2)
+
+
 @pytest.mark.parametrize(
     "run",
     [
         run(*attention(micros=2.0)),
         run(*attention("_safe_softmax")),  # what scaled_dot_product_attention does by itself
-        run(*attention(), kind="MultiheadAttention"),
         run(*attention(position=-1)),
         run(*attention(taken="float32[32,64,47]@cpu")),  # the product takes something else
         run(*attention()[1:]),  # a classifier's softmax

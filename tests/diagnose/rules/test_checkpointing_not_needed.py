@@ -43,6 +43,15 @@ def test_the_batches_of_an_accumulated_step_need_their_memory_one_after_the_othe
     assert checkpointing_not_needed(run(moved_gib=60, passes=2)) != []
 
 
+def test_a_view_keeps_no_memory_of_its_own():
+    made = run()
+    view = work(0.0, 2, phase="backward", moved_bytes=99 * GIB)
+    operations = (*made.evidence.operations, view)
+    viewed = replace(made, ranks=(replace(made.evidence, operations=operations),))
+    viewed.__dict__["ledger"] = made.ledger
+    assert checkpointing_not_needed(viewed) == checkpointing_not_needed(made)
+
+
 def test_a_function_that_is_computed_again_is_named_by_its_dearest_line():
     made = run()
     plain = replace(made, ranks=(replace(made.evidence, calls=()),))

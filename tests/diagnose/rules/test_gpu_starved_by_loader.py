@@ -43,15 +43,15 @@ def test_quiet_when_the_wait_is_small(ms, device):
     assert gpu_starved_by_loader(waits(ms, device)) == []
 
 
-def test_leaves_a_loader_without_workers_to_its_own_rule_where_there_is_no_gpu():
-    assert gpu_starved_by_loader(waits(40, "cpu", workers=0)) == []
-    assert len(gpu_starved_by_loader(waits(40, "cuda", workers=0))) == 1
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_leaves_a_loader_without_workers_to_its_own_rule(device):
+    assert gpu_starved_by_loader(waits(40, device, workers=0)) == []
 
 
 def test_says_where_a_batch_is_read():
     seen = (sampled(line(31, "data.py"), 9, waiting=True), sampled(line(7), 99))
-    (finding,) = gpu_starved_by_loader(waits(40, workers=0, sampled=seen))
-    assert finding.message.endswith("which has no workers, mostly at data.py:31.")
+    (finding,) = gpu_starved_by_loader(waits(40, sampled=seen))
+    assert finding.message.endswith("which has 2 workers, mostly at data.py:31.")
 
 
 def test_the_line_that_waits_is_not_the_one_that_reads():
@@ -64,7 +64,7 @@ def test_the_line_that_waits_is_not_the_one_that_reads():
 
 
 @pytest.mark.parametrize(
-    ("workers", "cores", "advised"), [(0, 0, 4), (0, 2, 2), (1, 8, 2), (3, 0, 6), (3, 8, 6)]
+    ("workers", "cores", "advised"), [(1, 8, 2), (3, 0, 6), (3, 8, 6), (3, 4, 4)]
 )
 def test_advises_twice_the_workers_as_far_as_there_are_cores(workers, cores, advised):
     run = recording(

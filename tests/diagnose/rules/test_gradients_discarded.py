@@ -34,6 +34,16 @@ def test_names_the_line_that_lets_the_pass_through_and_whom_it_reaches():
     )
 
 
+def test_every_call_of_the_network_counts():
+    calls = *CALLS, call("PoseNetwork", 49, graph=True)
+    work_of = (1, 40.0), (5, 20.0), (2, 40.0)
+    operations = [work(micros, place, backward=True) for place, micros in work_of]
+    found = Parameters(100, discarded=(("backbone.weight", 90),), discarded_at=line(37))
+    made = recording(calls=calls, operations=tuple(operations), parameters=found)
+    (finding,) = gradients_discarded(made)
+    assert finding.saving == pytest.approx(0.30)
+
+
 def test_names_the_network_whose_gradients_nobody_uses():
     (finding,) = gradients_discarded(run(gradient_unused=(("backbone.weight", 90),)))
     assert (finding.span.line, finding.saving) == (30, pytest.approx(0.20))

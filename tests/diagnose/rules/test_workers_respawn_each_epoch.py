@@ -20,6 +20,13 @@ def test_counts_the_starts_after_the_first_beyond_the_usual_wait():
     )
 
 
+def test_our_own_steps_do_not_make_the_run_longer():
+    steps = (Step(9000.0), *[Step(100.0, data_wait_ms=10.0)] * 8, Step(2000.0, inspected=True))
+    slow = (loader(workers=4, starts=3, start_ms=60.0),)
+    (finding,) = workers_respawn_each_epoch(recording(steps=steps, warmup_steps=1, loaders=slow))
+    assert finding.saving == pytest.approx(0.1)
+
+
 def test_a_loader_beside_the_steps_costs_its_validation():
     held = loader(workers=2, starts=3, start_ms=60.0, trains=False, made=line(6))
     (finding,) = workers_respawn_each_epoch(recording(loaders=(held,), validation_s=1.0))

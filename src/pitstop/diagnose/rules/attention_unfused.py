@@ -1,19 +1,19 @@
 """PIT604 attention-unfused."""
 
-from collections import defaultdict
 from collections.abc import Iterator
 
-from pitstop.core.evidence import Line, Operation
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.attention import handles, home, written_out
-from pitstop.diagnose.calls import call_tree, timed
+from pitstop.diagnose.attention import attentions
+from pitstop.diagnose.calls import call_tree
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.03  # of the step in the score matrix; below this a kernel is lost in noise
-WHOLE = "MultiheadAttention"  # torch's own writes its scores only where somebody asks for them
+FUSED = "torch.nn.functional.scaled_dot_product_attention"
+ASK_FOR_LESS = "need_weights=False, unless somebody reads the weights"
+TORCHS_OWN = "MultiheadAttention"  # writes its scores only where its weights are asked for
 
 
 @rule("PIT604")
@@ -35,23 +35,14 @@ def attention_unfused(recording: Recording) -> Iterator[Finding]:
     if ledger is None:
         return
     tree = call_tree(evidence)
-    in_call: dict[int, list[tuple[Operation, float]]] = defaultdict(list)
-    for operation, micros in timed(evidence):
-        in_call[home(tree.calls, operation.call)].append((operation, micros))
-    spent: dict[Line, float] = defaultdict(float)
-    for call, operations in in_call.items():
-        if call < 0 or tree.calls[call].kind == WHOLE:
-            continue
-        for line, scores in written_out([each for each, _ in operations]):
-            spent[line] += sum(micros for each, micros in operations if handles(each, scores))
-    for line, micros in spent.items():
-        ms = tree.ms(micros, ledger)
+    for each in attentions(evidence):
+        ms = tree.ms(sum(micros for _, micros in each.operations), ledger)
         if ledger.share(ms) >= WORTH_MENTIONING:
             yield Finding(
                 f"Attention is written out: {of_step(ms, ledger)} go into the score matrix, the "
                 "two products not counted.",
-                span=span(line),
-                cure="torch.nn.functional.scaled_dot_product_attention",
+                span=span(each.where),
+                cure=ASK_FOR_LESS if each.kind == TORCHS_OWN else FUSED,
                 confidence="measured",
                 metrics=(Metric("score matrix", ms, "ms"),),
                 saving=ledger.share(ms),

@@ -38,7 +38,7 @@ def checkpointing_not_needed(recording: Recording) -> Iterator[Finding]:
         return
     again = [(each, micros) for each, micros in timed(evidence) if _is_recomputed(each)]
     ms = call_tree(evidence).ms(sum(micros for _, micros in again), ledger)
-    written = WRITTEN * sum(each.moved_bytes for each, _ in again)
+    written = WRITTEN * sum(each.moved_bytes for each, micros in again if micros)  # no view writes
     kept = written / max(1, backward_passes(evidence))
     if ledger.share(ms) < WORTH_MENTIONING or peak + kept > FITS * room:
         return

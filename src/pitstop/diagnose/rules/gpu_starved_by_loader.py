@@ -15,8 +15,8 @@ def gpu_starved_by_loader(recording: Recording) -> Iterator[Finding]:
     """The device idles while the next batch is read and decoded.
 
     Only the part of the wait in which the device has run dry counts: work queued before hides
-    the rest. More workers hide it, a cache in memory removes it. Without workers and without a
-    GPU nothing could be hidden, and loader-without-workers names the cause.
+    the rest. More workers hide it, a cache in memory removes it. Where there are none at all,
+    loader-without-workers names the cause.
 
     Bad:
         loader = torch.utils.data.DataLoader(clips, batch_size=8, num_workers=1)
@@ -27,17 +27,14 @@ def gpu_starved_by_loader(recording: Recording) -> Iterator[Finding]:
         )
     """
     ledger, wait = recording.ledger, wait_for_data(recording)
-    if ledger is None or wait is None or not wait.long:
-        return
-    if not wait.loader.workers and ledger.device == "cpu":
+    if ledger is None or wait is None or not wait.long or not wait.loader.workers:
         return
     loader = wait.loader
     who = "The GPU has nothing to do for" if ledger.device == "cuda" else "Each step waits"
-    workers = count(loader.workers, "worker") if loader.workers else "no workers"
     where = mostly_at(recording.evidence, loader)
     yield Finding(
         f"{who} {wait.words} until the next batch of `{loader.dataset}` is there, which has "
-        f"{workers}{where}.",
+        f"{count(loader.workers, 'worker')}{where}.",
         span=span(loader.made),
         cure=_cure(wait, recording.machine.cores),
         confidence="measured",
@@ -50,5 +47,5 @@ def gpu_starved_by_loader(recording: Recording) -> Iterator[Finding]:
 def _cure(wait: Wait, cores: int) -> str:
     if cores and wait.loader.workers >= cores:
         return "make a sample cheaper or keep the samples in memory: every core has its worker"
-    more = 2 * wait.loader.workers or 4
+    more = 2 * wait.loader.workers
     return f"num_workers={min(more, cores) if cores else more}, persistent_workers=True"

@@ -46,10 +46,12 @@ def gradients_discarded(recording: Recording) -> Iterator[Finding]:
 
 
 def _discarded(tree: CallTree, named: Named, at: Line, ledger: Ledger) -> Iterator[Finding]:
-    roots = roots_of(tree, named)
-    ms = sum(tree.ms(tree.backward_micros[root], ledger) for root in roots) * WASTED
-    if roots and ledger.share(ms) >= WORTH_MENTIONING:
-        names = ", ".join(f"`{tree.calls[root].path}`" for root in roots)
+    paths = [tree.calls[root].path for root in roots_of(tree, named)]
+    passes = zip(tree.calls, tree.backward_micros, strict=True)
+    micros = sum(each for call, each in passes if call.parent < 0 and call.path in paths)
+    ms = tree.ms(micros, ledger) * WASTED
+    if paths and ledger.share(ms) >= WORTH_MENTIONING:
+        names = ", ".join(f"`{each}`" for each in paths)
         came = f" comes by {label(at)} and" if at.path else ""
         message = f"A backward pass{came} fills the gradients of {names}, which are then zeroed:"
         yield _finding(message, ms, ledger, "detach what is passed on there", at)

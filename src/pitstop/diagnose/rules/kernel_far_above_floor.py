@@ -8,14 +8,16 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Cause, Ledger, Row
 from pitstop.core.rule import rule
 from pitstop.core.units import count
+from pitstop.diagnose.attention import attentions
 from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.operations import short
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.05  # of the step; a kernel of one's own is not written for less
 FAR = 3.0  # times the floor; a convolution at 1.5 is well done
 LARGE_MS = 0.02  # a call below this is mostly the start of a kernel
-WORK: tuple[Cause, ...] = ("above", "precision", "floor")
+WORK: tuple[Cause, ...] = ("above", "repeated", "precision", "floor")
 GROUP_NORM = "group_norm"
 OTHERWISE = ("rand", "normal", "bernoulli", "uniform", "c10d")  # bound by computing, or by others
 
@@ -41,17 +43,27 @@ def kernel_far_above_floor(recording: Recording) -> Iterator[Finding]:
     for row in ledger.rows:
         if row.cause in WORK and row.what:
             alike[row.what, row.where].append(row)
+    scores = {
+        (short(operation), operation.where)
+        for attention in attentions(recording.evidence)
+        for operation, _ in attention.operations
+    }
     for (what, where), rows in alike.items():
-        if not any(word in what for word in OTHERWISE):
+        told = (what, where) in scores  # by the rule for attention that is written out
+        if not told and not any(word in what for word in OTHERWISE):
             yield from _finding(ledger, what, where, rows)
 
 
 def _finding(ledger: Ledger, what: str, where: Line, rows: list[Row]) -> Iterator[Finding]:
     total_ms = sum(row.ms for row in rows)
     above_ms = sum(row.ms for row in rows if row.cause == "above")
-    floor_ms, calls = total_ms - above_ms, max(row.calls for row in rows)
-    if ledger.share(above_ms) < WORTH_MENTIONING or total_ms < FAR * floor_ms:
+    repeated_ms = sum(row.ms for row in rows if row.cause == "repeated")
+    lost_ms, calls = above_ms + repeated_ms, max(row.calls for row in rows)
+    floor_ms = total_ms - lost_ms
+    if ledger.share(lost_ms) < WORTH_MENTIONING or total_ms < FAR * floor_ms:
         return
+    if above_ms < repeated_ms:
+        return  # one batched call comes first, and has a rule of its own
     if not floor_ms or not calls or total_ms / calls < LARGE_MS:
         return
     norm = GROUP_NORM in what

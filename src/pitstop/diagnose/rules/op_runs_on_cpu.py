@@ -1,16 +1,19 @@
 """PIT209 op-runs-on-cpu."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 
-from pitstop.core.evidence import Operation
+from pitstop.core.evidence import ENOUGH_SAMPLES, Evidence, Line, Operation
 from pitstop.core.finding import Finding, Metric
+from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
+from pitstop.diagnose.calls import labels, stretch
 from pitstop.diagnose.cost import idle_behind, of_step
 from pitstop.diagnose.operations import by_line, short, tensors
-from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.row_loops import READ, VIEWS
-from pitstop.diagnose.transfers import COPIES
+from pitstop.diagnose.samples import line_ms
+from pitstop.diagnose.waits import COPIES
 
 WORTH_MENTIONING = 0.02  # of the step; optimizers keep a few counters on the CPU, and may
 
@@ -34,20 +37,34 @@ def op_runs_on_cpu(recording: Recording) -> Iterator[Finding]:
     if ledger is None or ledger.device != "cuda":
         return
     on_cpu = [each for each in recording.evidence.operations if _runs_on_cpu(each)]
+    alike: dict[tuple[str, str, str], dict[Line, float]] = defaultdict(dict)
     for line, operations in by_line(on_cpu).items():
-        micros = sum(each.micros for each in operations)
-        ms = min(idle_behind(ledger, line, micros), micros / 1e3)
+        if ms := _idle_ms(recording.evidence, ledger, line, operations):
+            dearest = short(max(operations, key=lambda each: each.micros))
+            alike[line.path, line.function, dearest][line] = ms
+    for (*_, name), lines in alike.items():
+        ms, places = sum(lines.values()), sorted(lines, key=lambda each: each.line)
         if ledger.share(ms) < WORTH_MENTIONING:
             continue
-        dearest = short(max(operations, key=lambda each: each.micros))
+        at = f" ({labels(places)})" if len(places) > 1 else ""
         yield Finding(
-            f"`{dearest}` runs on the CPU while the GPU idles for {of_step(ms, ledger)}.",
-            span=span(line),
+            f"`{name}` runs on the CPU{at} while the GPU idles for {of_step(ms, ledger)}.",
+            span=stretch(places),
             cure="keep its tensors on the GPU",
             confidence="measured",
             metrics=(Metric("on the CPU", ms, "ms"),),
             saving=ledger.share(ms),
         )
+
+
+def _idle_ms(evidence: Evidence, ledger: Ledger, line: Line, operations: list[Operation]) -> float:
+    """The idle time that a line's work explains; an inspected step may take longer over it."""
+    micros = sum(each.micros for each in operations)
+    ms = min(idle_behind(ledger, line, micros), micros / 1e3)
+    if sum(each.samples for each in evidence.sampled) < ENOUGH_SAMPLES:
+        return ms
+    spent = line_ms(evidence, lambda _: True).get(line, 0.0)
+    return min(ms, max(0.0, spent - ledger.total("transfer", "sync", where=line)))
 
 
 def _runs_on_cpu(operation: Operation) -> bool:
