@@ -42,6 +42,16 @@ def test_a_cycle_is_found_however_late_it_begins():
     assert follower.length == 2
 
 
+@pytest.mark.parametrize("skipped", range(1, 8))
+def test_while_it_runs_a_step_ends_where_it_does_afterwards(skipped):
+    """As with a scaler that skips the first steps of the second of two optimizers."""
+    calls = "D" * skipped + "DG" * 9
+    follower = Cycle()
+    ends = [place for place, call in enumerate(calls) if follower.add(call)]
+    assert ends[-5:] == list(cycle_ends(calls))[-5:]
+    assert all(calls[end] == "G" for end in ends[-5:])
+
+
 @given(st.text("AB", min_size=1, max_size=5), st.integers(2, 8))
 def test_following_call_by_call_comes_to_the_same_end(cycle, times):
     calls = cycle * times

@@ -22,12 +22,13 @@ class Cycle:
         self._latest: list[Hashable] = []
         self.calls = 0
         self.length = 1
-        self._left = False  # whether a call did not fit
+        self._before = 0  # calls that belong to no cycle: a scaler skipped the other optimizer
+        self._left = False  # whether the cycle does not fit, or is not settled
 
     @property
     def complete(self) -> int:
         """Whole cycles so far."""
-        return self.calls // self.length
+        return (self.calls - self._before) // self.length
 
     def add(self, call: Hashable) -> bool:
         """Take one more call; say whether it completes a cycle."""
@@ -37,10 +38,13 @@ class Cycle:
         if len(latest) > self.length and call != latest[-1 - self.length]:
             self._left = True
         if self._left and (self.calls <= LATEST or len(latest) == 2 * LATEST):
-            self.length, self._left = shortest_cycle(latest), False  # seldom: it takes milliseconds
+            self.length = shortest_cycle(latest)  # seldom: it takes milliseconds
+            ends = list(cycle_ends(latest))
+            self._left = not ends  # a cycle was not seen twice yet
+            self._before = (self.calls - len(latest) + 1 + ends[-1]) % self.length if ends else 0
         if len(latest) == 2 * LATEST:
             del latest[:LATEST]
-        return self.calls % self.length == 0
+        return (self.calls - self._before) % self.length == 0
 
 
 def shortest_cycle(calls: Sequence[Hashable]) -> int:
