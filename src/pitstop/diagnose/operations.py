@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pitstop.core.evidence import Line, Operation
 
@@ -29,9 +30,14 @@ def short(operation: Operation) -> str:
 
 def tensors(operation: Operation) -> tuple[Tensor, ...]:
     """What the operation was given."""
+    return _parsed(operation.shapes)
+
+
+@lru_cache(maxsize=8192)  # thousands of operations share some hundred shapes, and rules ask often
+def _parsed(shapes: str) -> tuple[Tensor, ...]:
     return tuple(
         Tensor(kind, tuple(int(size) for size in sizes.split(",") if size), device)
-        for kind, sizes, device in TENSOR.findall(operation.shapes)
+        for kind, sizes, device in TENSOR.findall(shapes)
     )
 
 
