@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 
 from pathlib import Path
 
+import pitstop.tune.changes
 from pitstop.core.errors import PitstopError
 from pitstop.profile.collect import collect
 from pitstop.tune import change as changes
@@ -48,7 +49,8 @@ def folder(tmp_path_factory):
 
 
 def test_a_plan_travels_as_json():
-    plan = Plan("/there", (Wanted("loader", {"workers": 2}),), 1, "bfloat16", True, Toggle(2, 3))
+    loader = Wanted("loader", {"workers": 2})
+    plan = Plan("/there", (loader,), 1, "bfloat16", outputs=True, toggle=Toggle(2, 3))
     assert read_plan(plan.to_json()) == plan
     assert read_plan('{"folder": "/there"}') == Plan("/there")
 
@@ -326,4 +328,5 @@ def test_changes_are_listed_without_torch(tmp_path):
         "print(len(load_changes(pitstop.tune.changes)), 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["17", "False"]
+    files = Path(pitstop.tune.changes.__path__[0]).glob("[!_]*.py")
+    assert done.stdout.split() == [str(len(list(files))), "False"]

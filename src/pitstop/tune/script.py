@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.utils.checkpoint  # which some versions leave to whoever needs it
 from torch import nn
 from torch.optim import Optimizer
 
