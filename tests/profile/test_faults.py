@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -205,7 +206,8 @@ def test_the_scripts_own_profiler_and_excepthook_still_work(script):
     )
     path = script(fault, before=before)
     without, with_us = bare(path), profiled(path)
-    assert without.stdout.endswith(b"True\n11\nmine KeyError\n")  # its own prints, and no more
+    own = rb"True\n1[12]\nmine KeyError\n$"  # its own eleven, and one in which torch 2.6 sets up
+    assert re.search(own, without.stdout)
     assert with_us.stdout == without.stdout
     assert with_us.returncode == without.returncode
 
@@ -215,7 +217,8 @@ def test_a_strict_script_finds_no_thread_and_no_open_file_of_ours(script):
     path = script("print(threading.active_count(), flush=True)", before=before)
     without, with_us = bare(path), profiled(path)
     assert with_us.stdout == without.stdout
-    assert b"ResourceWarning" not in with_us.stderr
+    said = without.stderr.count(b"ResourceWarning")  # torch 2.6 itself leaves a folder open
+    assert with_us.stderr.count(b"ResourceWarning") == said
 
 
 def test_a_forked_child_records_nothing(script):

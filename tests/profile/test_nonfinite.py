@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from pitstop.profile.culprit import find_culprit
+from pitstop.profile import packed
+from pitstop.profile.culprit import UNREAD, find_culprit
 from pitstop.profile.graph import Reference, nodes_of, place
 from pitstop.profile.nonfinite import Forensics
 
@@ -187,6 +188,40 @@ def test_what_checkpointing_would_compute_again_is_left_alone():
     assert len(calls) == 1
     loss.backward()
     assert len(calls) == 2
+
+
+def test_without_being_told_of_hooks_none_is_run_and_what_has_none_is_read():
+    layer = nn.Linear(6, 4)
+    calls = []
+
+    def block(x):
+        calls.append(1)
+        return layer(x).sigmoid()
+
+    hooked = checkpoint(block, torch.randn(5, 6), use_reentrant=False).grad_fn
+    plain = layer(torch.randn(5, 6)).sigmoid()
+    assert packed.read(hooked, "_saved_result") is None
+    assert packed.read(plain.grad_fn, "_saved_result").equal(plain)
+    assert len(calls) == 1
+    assert sys.getprofile() is None
+
+
+def test_a_script_that_profiles_itself_keeps_its_profiler_and_no_operation_is_blamed(
+    h, monkeypatch
+):
+    def own(*_):
+        pass
+
+    monkeypatch.setattr(packed, "TELLS", False)
+    loss = zero_first(h).log().mean()
+    before = sys.getprofile()
+    sys.setprofile(own)
+    try:
+        found, after = culprit(loss), sys.getprofile()
+    finally:
+        sys.setprofile(before)
+    assert after is own
+    assert (found.phase, found.operation, found.detail) == ("", "", UNREAD)
 
 
 def test_the_losses_before_tell_an_explosion():

@@ -41,7 +41,7 @@ def test_inside_a_library_the_line_is_still_the_users():
     def encode(until):
         value = [[number] * 9 for number in range(900)]
         while not until():
-            json.dumps(value, indent=1)  # the line
+            "".join(json.JSONEncoder().iterencode(value))  # the line; in Python in every version
 
     rows = sampled(encode, enough=30)
     inside = {row[3] for row in rows if row[2] == "encode"}

@@ -178,7 +178,10 @@ def _(image: torch.Tensor, vertical: torch.Tensor, *_rest: torch.Tensor) -> torc
     return image.new_empty(image.shape[:2] + vertical.shape[2:])
 
 
-@torch.library.custom_op("pitstop::dsepconv_backward", mutates_args=())
+BACKWARD = "(Tensor grad, Tensor[] inputs, bool[] needs) -> Tensor[]"  # torch 2.6 cannot infer it
+
+
+@torch.library.custom_op("pitstop::dsepconv_backward", mutates_args=(), schema=BACKWARD)
 def _backward_operator(
     grad: torch.Tensor, inputs: list[torch.Tensor], needs: list[bool]
 ) -> list[torch.Tensor]:

@@ -25,7 +25,7 @@ def compiled() -> dict[str, Any]:
 def _compilations(dynamo: ModuleType) -> list[list[Any]]:
     """First line of each compiled function, seconds, versions before, reason and failure."""
     found = [each for each in dynamo.get_compilation_metrics() if each.co_filename]
-    return [_compilation(each) for each in found[-MOST_COMPILATIONS:]]
+    return [_compilation(each, dynamo) for each in found[-MOST_COMPILATIONS:]]
 
 
 def _breaks(dynamo: ModuleType) -> list[list[Any]]:
@@ -38,7 +38,7 @@ def _breaks(dynamo: ModuleType) -> list[list[Any]]:
     return [[*key, count] for key, count in counts.most_common(MOST_COMPILATIONS)]
 
 
-def _compilation(metrics: Any) -> list[Any]:
+def _compilation(metrics: Any, dynamo: ModuleType) -> list[Any]:
     """One entry of Dynamo's log, whose fields come and go with its versions."""
     seconds = getattr(metrics, "entire_frame_compile_time_s", None)
     if seconds is None:
@@ -49,9 +49,22 @@ def _compilation(metrics: Any) -> list[Any]:
         metrics.co_name or "",
         seconds,
         getattr(metrics, "accumulated_cache_size", None) or 0,
-        _one_line(getattr(metrics, "recompile_reason", None)),
+        _one_line(_reason(metrics, dynamo)),
         _one_line(getattr(metrics, "fail_reason", None)),
     ]
+
+
+def _reason(metrics: Any, dynamo: ModuleType) -> str | None:
+    """Why it was compiled again: in torch 2.6, the first guard of the version before that failed.
+
+    A version is called 0/2: of the first frame, the third. So the reasons begin.
+    """
+    if hasattr(metrics, "recompile_reason"):
+        return metrics.recompile_reason  # type: ignore[no-any-return]
+    frame, _, version = str(metrics.compile_id).rpartition("/")
+    before = f"{frame}/{int(version) - 1}: " if version.isdecimal() else ""
+    failed = [each for code in dynamo.guard_failures.values() for each in code]
+    return next((each for each in failed if before and each.startswith(before)), None)
 
 
 def _one_line(text: Any) -> str:

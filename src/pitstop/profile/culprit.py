@@ -20,12 +20,14 @@ from pitstop.profile.hazards import (
     said,
     suppose,
 )
+from pitstop.profile.packed import is_readable
 from pitstop.profile.variables import WRITTEN, Assigned, Variable, assigned, place_of, variables
 from pitstop.profile.written import line_that_writes_nan
 
 HUGE = 1e8  # a weight of this size squares to more than most numbers can hold, and is no weight
 VIEWS = ("TBackward", "Transpose", "Permute", "View", "Unsqueeze", "Expand", "ToCopy")
 BIAS = ("attn_bias", "attn_mask")  # infinite on purpose
+UNREAD = "torch before 2.7 does not tell which operation it was while the script profiles itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ def find_culprit(root: Any, nodes: Sequence[Any], frame: FrameType) -> Culprit:
     bad = [leaf for leaf in leaves_of(nodes) if not is_finite(leaf)]
     if bad:
         return _overwritten(bad, frame) or _through_weights(nodes, bad)
+    if not is_readable():
+        return Culprit(detail=UNREAD)
     scene = Scene(root, nodes, frame)
     for through_masks in (False, True):
         reached = scene.reached(through_masks)

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from pitstop.profile.packed import unpacked
+
 MOST_NODES = 50_000  # a model of a thousand layers has a tenth of it; more would take seconds
 MOST_COMPARED = 2_000  # operations that differ between two graphs; beyond, only the ends are laid
 NO_NUMBER = 2**63  # of leaves, which no operation made
@@ -62,11 +64,9 @@ def saved(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
         if name.startswith("_raw_saved_"):
             short = name.removeprefix("_raw_saved_")
             try:
-                packed = getattr(node, name)
-                if getattr(packed, "unpack_hook", True) is None:  # not told before torch 2.7
-                    value = getattr(node, f"_saved_{short}")
-                    if isinstance(value, torch.Tensor):
-                        yield short, value
+                value = unpacked(node, short)
+                if isinstance(value, torch.Tensor):
+                    yield short, value
             except (AttributeError, RuntimeError):  # freed, or written to since
                 continue
 

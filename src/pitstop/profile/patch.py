@@ -1,8 +1,10 @@
 """Patch: put a function of ours in the place of torch's, unnoticed, and take it away again."""
 
+import gc
 from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
+from functools import cache, wraps
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -52,9 +54,31 @@ def unseen(function: Any, all_below: bool = True) -> None:
     """
     with suppress(AttributeError, TypeError):  # not every torch has these names
         dynamo: Any = torch._C._dynamo.eval_frame
+        if not hasattr(dynamo, "set_code_exec_strategy"):  # torch 2.6 skips functions one by one
+            _skip([function])
+            if all_below:
+                _skip_all_of_ours()
+            return
         skip, default = dynamo._FrameAction.SKIP, dynamo._FrameAction.DEFAULT
         strategy = dynamo._FrameExecStrategy(skip, skip if all_below else default)
         dynamo.set_code_exec_strategy(function.__code__, strategy)
+
+
+@cache
+def _skip_all_of_ours() -> None:
+    """Skip every function of this package; they call little else that Dynamo would compile."""
+    found = [each for each in gc.get_objects() if type(each) is FunctionType]
+    _skip([each for each in found if (each.__module__ or "").startswith(f"{__package__}.")])
+
+
+def _skip(functions: list[Any]) -> None:
+    """Skip some functions and those that are defined inside them."""
+    dynamo: Any = torch._C._dynamo.eval_frame
+    waiting: list[Any] = [each.__code__ for each in functions]
+    while waiting:
+        code = waiting.pop()
+        dynamo.skip_code(code)
+        waiting += [each for each in code.co_consts if isinstance(each, CodeType)]
 
 
 def told(

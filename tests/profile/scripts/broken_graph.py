@@ -22,7 +22,10 @@ optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for step in range(12):
     optimizer.zero_grad()
     scale(model(torch.ones(2, 4)), min(step, 2)).sum().backward()
-    print(clip(list(model.parameters())).item().hex())
+    try:
+        print(clip(list(model.parameters())).item().hex())
+    except torch._dynamo.exc.Unsupported:
+        print("torch 2.6 cannot compile this whole")
     optimizer.step()
 counters = torch._dynamo.utils.counters
 print(counters["stats"]["unique_graphs"], sum(counters["graph_break"].values()))
