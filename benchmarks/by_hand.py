@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 from statistics import median
 
-import pitstop.tune.changes
-from pitstop.compare.quantities import step_ms
+from pitstop.core.errors import PitstopError
 from pitstop.tune.budget import Costs
-from pitstop.tune.change import load_changes
+from pitstop.tune.change import find_change
 from pitstop.tune.plan import Toggle, Value, Wanted
 from pitstop.tune.processes import Course, Processes
+from pitstop.tune.timed import mean_ms
 from pitstop.tune.track import Changes, RunError
 from pitstop.tune.tuned import read_tuned
 
@@ -57,23 +57,27 @@ def main() -> int:
     arguments = parser.parse_args(ours)
     if not script:
         parser.error("after -- comes the script")
-    sets = {UNTOUCHED: (), **{words: parse(words) for words in arguments.sets}}
+    try:
+        sets = {UNTOUCHED: (), **{words: parse(words) for words in arguments.sets}}
+        names = {wanted.name for changes in sets.values() for wanted in changes}
+        known = {name: find_change(name) for name in names}
+    except PitstopError as error:
+        parser.error(str(error))
     times: dict[str, list[float]] = {name: [] for name in sets}
     with tempfile.TemporaryDirectory(prefix="pitstop-by-hand-") as place:
         costs = Costs(PATIENCE_S / 10, 0.0, arguments.steps, Toggle())
-        known = {each.name: each for each in load_changes(pitstop.tune.changes)}
         words = (sys.executable, *script)
         track = Processes(Course(words, Path(place), known, costs, time.monotonic()))
         for _ in range(arguments.rounds):
             for name, changes in list(sets.items()):
                 begun = time.monotonic()
                 try:
-                    ms = step_ms(track.sample(changes).evidence)
+                    ms = mean_ms(track.sample(changes))
                 except RunError as error:
                     print(f"{name}: {error.verdict}, {error.note}", flush=True)
                     del sets[name], times[name]
                     continue
-                times[name].append(ms or 0.0)
+                times[name].append(ms)
                 print(f"{name}: {ms:.1f} ms ({time.monotonic() - begun:.0f} s)", flush=True)
     if not times.get(UNTOUCHED):
         return 1

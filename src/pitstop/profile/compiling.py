@@ -60,7 +60,8 @@ def _reason(metrics: Any, dynamo: ModuleType) -> str | None:
     A version is called 0/2: of the first frame, the third. So the reasons begin.
     """
     if hasattr(metrics, "recompile_reason"):
-        return metrics.recompile_reason  # type: ignore[no-any-return]
+        reason: str | None = metrics.recompile_reason
+        return reason
     frame, _, version = str(metrics.compile_id).rpartition("/")
     before = f"{frame}/{int(version) - 1}: " if version.isdecimal() else ""
     failed = [each for code in dynamo.guard_failures.values() for each in code]
