@@ -4,8 +4,10 @@
 #   OUT=/tmp/out bash benchmarks/gpu.sh data tests overhead parts bench:pose_regression
 #   OUT=/tmp/out bash benchmarks/gpu.sh record:lora_diffusion record:spike_deblur:20:--accumulate:1
 #   OUT=/tmp/out bash benchmarks/gpu.sh tune:frame_interpolation:8 tune:vae:5      (minutes)
+#   OUT=/tmp/out bash benchmarks/gpu.sh tune:vae:5 by_hand:vae:1:bf16+compile,scope=blocks     (rounds)
 #
-# Packages that the machine lacks may lie in carry/site-packages. Timed topics run alone; `data`
+# Packages that the machine lacks may lie in carry/site-packages, the clones LDMVFI,
+# taming-transformers and VRT in carry/public. Timed topics run alone; `data`
 # generates in the background while the next topic runs. Everything printed goes to $OUT/log as well,
 # and recordings to $OUT/NAME.tgz. A topic that fails or outlasts its time costs that topic only.
 set -uo pipefail
@@ -16,9 +18,11 @@ export PYTHONPATH=$PWD/src:$PWD/carry/site-packages${PYTHONPATH:+:$PYTHONPATH} P
 export PITSTOP_CACHE=${PITSTOP_CACHE:-/tmp/pitstop-cache}
 mkdir -p "$OUT"
 work=$(mktemp -d)
-[ -d carry/site-packages ] && "$PYTHON" -m compileall -q -j 0 carry/site-packages >/dev/null  # else each trial would
+[ -d carry/site-packages ] && "$PYTHON" -m compileall -q -j 0 carry/site-packages src >/dev/null  # else each trial would
 
 pitstop() { "$PYTHON" -m pitstop "$@"; }
+
+stamped() { while IFS= read -r line; do printf '%(%T)T %s\n' -1 "$line"; done; }
 
 say() { echo "=== $* ($(date +%T))"; }
 
@@ -53,8 +57,13 @@ parts() { limit 400 "$PYTHON" benchmarks/parts.py --only tiled; }
 
 bench() { limit "${2:-200}" pitstop bench "$1" --steps "${3:-40}"; }
 
-script() {  # NAME: the words that run one of the five, or diffusers' VAE decode
-  if [ "$1" = vae ]; then echo "$PWD/benchmarks/vae_decode.py"; else echo "-m pitstop.workloads.$1.slow"; fi
+script() {  # NAME: the words that run one of the five, diffusers' VAE decode, or a public training
+  case $1 in
+    vae) echo "$PWD/benchmarks/vae_decode.py" ;;
+    ldmvfi) echo "$PWD/benchmarks/public/ldmvfi.py --source $PWD/carry/public/LDMVFI" ;;
+    vrt) echo "$PWD/benchmarks/public/vrt.py --source $PWD/carry/public/VRT" ;;
+    *) echo "-m pitstop.workloads.$1.slow" ;;
+  esac
 }
 
 record() {  # NAME STEPS OPTIONS ...: a recording at full size
@@ -69,14 +78,22 @@ tune() {  # NAME MINUTES OPTIONS ...
   local name=$1 minutes=${2:-8} folder=$work/tune-$1 words
   read -ra words <<<"$(script "$1")"
   mkdir -p "$folder"
-  (cd "$folder" && limit $((60 * ${minutes%.*} + 180)) pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${words[@]}" "${@:3}") 2>&1
+  (cd "$folder" && limit $((60 * ${minutes%.*} + 180)) pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${words[@]}" "${@:3}") 2>&1 | stamped
   cat "$folder/tuned.toml" "$folder/tuned.patch" 2>/dev/null | head -120
+  cp "$folder/tuned.toml" "$OUT/$name.toml"
+}
+
+by_hand() {  # NAME ROUNDS SETS ...: an expert's sets, and what `tune:NAME` has kept before
+  local name=$1 words
+  read -ra words <<<"$(script "$1")"
+  [ -e "$OUT/$name.toml" ] && set -- "$@" "@$OUT/$name.toml"
+  limit 560 "$PYTHON" benchmarks/by_hand.py --rounds "${2:-2}" "${@:3}" -- "${words[@]}"
 }
 
 for topic in "$@"; do
   IFS=: read -ra words <<<"$topic"
   say "$topic"
-  "${words[@]}" || say "$topic: exit code $?"
+  "${words[@]//,/:}" || say "$topic: exit code $?"
   [ "${words[0]}" = tests ] && wait
 done 2>&1 | tee "$OUT/log"
 wait

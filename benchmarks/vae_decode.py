@@ -1,6 +1,6 @@
 """Decode latents with diffusers' AutoencoderKL, as scripts do: what ``pitstop tune`` is shown.
 
-    pitstop tune benchmarks/vae_decode.py [--small] [--batches 60] [--dtype bf16|fp32]
+    pitstop tune benchmarks/vae_decode.py [--small] [--batches 400] [--dtype bf16|fp32]
 
 FLUX-shaped with random weights; the latents of 1024 x 1024 pictures are read from files.
 """
@@ -49,7 +49,7 @@ def main() -> None:
     """Decode picture after picture, and print the time of each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="a size for two CPU cores")
-    parser.add_argument("--batches", type=int, default=60)
+    parser.add_argument("--batches", type=int, default=400)
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     arguments = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -3,10 +3,10 @@
 import random
 from dataclasses import dataclass, field
 
-from pitstop.compare.pairs import Pairs
+from pitstop.compare.pairs import FEWEST, Pairs
 from pitstop.compare.quantities import Sample
 from pitstop.core.evidence import Evidence, Memory, Step
-from pitstop.tune.budget import Costs
+from pitstop.tune.budget import Costs, toggled_steps
 from pitstop.tune.candidates import Candidate
 from pitstop.tune.change import Change, When
 from pitstop.tune.plan import Toggle
@@ -41,6 +41,7 @@ class Simulated:
     noise: float = 0.003
     budget_s: float = 3600.0
     interrupt_at: int | None = None  # the run that Ctrl-C hits
+    length: int = 1000  # steps that the script has
     log: list = field(default_factory=list)
     clock_s: float = 0.0
 
@@ -69,7 +70,9 @@ class Simulated:
         for each in changes[-1:]:
             if each.name in self.refused:
                 return self.refused[each.name]
-        return Checked(step_ms=ms, peak_bytes=self._peak(changes), drift=0.0, tolerance=1e-5)
+        steps = min(self.length, COSTS.steps)
+        peak = self._peak(changes)
+        return Checked(step_ms=ms, peak_bytes=peak, drift=0.0, tolerance=1e-5, steps=steps)
 
     def sample(self, changes):
         ms = self._once("sample", changes, COSTS.steps)
@@ -79,11 +82,13 @@ class Simulated:
         memory = (Memory(1.0, gpu_peak_bytes=self._peak(changes)),)
         return Sample(Evidence(steps=(Step(ms),) * 10, memory=memory), batch=4)
 
-    def blocks(self, changes, number, last=1):
-        self._once("blocks", changes, 2 * number * (COSTS.toggle.steps + 1))
+    def blocks(self, changes, toggle):
+        steps = toggled_steps(toggle)
+        self._once("blocks", changes, steps)
         if changes[-1].name in self.breaks:
             raise self.breaks[changes[-1].name]
-        before = tuple(self._time(changes[:-last]) for _ in range(number))
+        number = FEWEST if steps < self.length else 0
+        before = tuple(self._time(changes[: -toggle.changes]) for _ in range(number))
         return Pairs(before, tuple(self._time(changes) for _ in range(number)))
 
     def left_s(self):

@@ -11,8 +11,10 @@ from tune.simulation import COSTS, candidate
 TOGGLED, FRESH = candidate("tf32"), candidate("loader", toggles=False, options=({}, {}))
 
 
-def test_a_toggled_run_has_a_step_for_each_switch():
-    assert toggled_steps(Toggle(steps=4, warmup=6), 6) == 6 + 12 * 5
+def test_a_toggled_run_has_a_step_for_each_switch_where_steps_are_short():
+    assert toggled_steps(Toggle(steps=4, warmup=6)) == 6 + 12 * 5
+    assert choose(5.0, 0.3).toggle.lead == 1
+    assert toggled_steps(choose(5.0, 1.4).toggle) == 3 + 12 * 1
 
 
 def test_fresh_pairs_cost_a_start_each_and_blocks_one_in_all():
@@ -57,9 +59,24 @@ def test_how_many_pairs_are_left():
 
 
 def test_runs_that_start_faster_than_the_first_are_planned_so():
-    assert COSTS.as_seen(2 * 4.0).run_s == pytest.approx(4.0)
-    assert COSTS.as_seen(2 * 9.0) == COSTS  # a machine that was busy meanwhile
-    assert COSTS.as_seen(0.0).start_s > 0
+    assert COSTS.as_seen(2 * 4.0, 20).run_s == pytest.approx(4.0)
+    assert COSTS.as_seen(2 * 9.0, 20) == COSTS  # a machine that was busy meanwhile
+    assert COSTS.as_seen(0.0, 20).start_s > 0
+
+
+@pytest.mark.parametrize("done", [31, 43, 60])
+def test_blocks_become_shorter_where_the_script_ends_early(done):
+    costs = choose(5.0, 0.088)
+    fitting = costs.as_seen(2 * costs.run_s, done)
+    assert costs.steps > done
+    assert toggled_steps(fitting.toggle) < done <= toggled_steps(costs.toggle)
+    assert fitting.toggle.steps == (done - 1 - 6) // 12 - 1
+    assert costs.as_seen(2 * costs.run_s, 20).toggle.steps == 1  # there it is of no use
+
+
+def test_a_script_that_goes_on_keeps_its_blocks():
+    costs = choose(5.0, 0.088)
+    assert costs.as_seen(2 * costs.run_s, costs.steps).toggle == costs.toggle
 
 
 def test_a_pair_of_which_one_run_compiles_takes_that_much_longer():

@@ -237,7 +237,7 @@ def test_blocks_are_paired_whichever_comes_first(track, tmp_path):
     order = (False, True, True, False, False, True, True)  # the last one has no partner
     blocks = [Block(on, 0, 4, 80.0 if on else 100.0 + place) for place, on in enumerate(order)]
     script = Script(rounding, blocks=blocks)
-    found = track(script).blocks(wanted("fused"), 6)
+    found = track(script).blocks(wanted("fused"), COSTS.toggle)
     assert found.before == (100.0, 103.0, 104.0)
     assert found.after == (80.0, 80.0, 80.0)
     assert script.settings[0].steps > 12 * (COSTS.toggle.steps + 1)

@@ -6,7 +6,7 @@ import pytest
 
 from pitstop.core.trial import Trial
 from pitstop.tune.found import PASSENGER, Asked, Listener, leading
-from pitstop.tune.search import Search
+from pitstop.tune.search import TOO_SHORT, Search
 from pitstop.tune.track import Checked
 from tune.simulation import COSTS, GIB, Simulated, candidate, failing
 
@@ -266,6 +266,38 @@ def test_for_memory_a_change_is_kept_by_its_peak():
     assert found.trials[0].memory.ratio == pytest.approx(0.5)
     assert "1.3" in found.trials[0].note
     assert leading(found, "memory").metric == "gpu-memory"
+
+
+def test_what_is_never_faster_in_fresh_runs_is_given_up_after_two_pairs():
+    track = Simulated(lambda _: 100.0, noise=0.0)
+    found = search(track, [LOADER_OF_ONE])
+    (trial,) = found.trials
+    assert (trial.verdict, trial.note) == ("not-faster", "no gain in any of 2 pairs")
+    assert track.runs("sample", "loader") == track.runs("sample") == 2
+
+
+def short_script(length, budget_s=3600.0):
+    """What comes of a change on a script that ends before a run of the usual length would."""
+    track = Simulated(lambda on: 50.0 if on else 100.0, length=length, budget_s=budget_s)
+    costs = replace(COSTS, toggle=replace(COSTS.toggle, lead=0))
+    (trial,) = Search(track, costs, Asked()).run([candidate("tf32")]).trials
+    return trial, track
+
+
+def test_a_short_script_has_shorter_blocks():
+    trial, track = short_script(COSTS.steps - 1)
+    assert (trial.verdict, trial.step.pairs) == ("kept", 6)
+    assert [kind for kind, changes in track.log if changes][:2] == ["check", "blocks"]
+    assert track.runs("sample", "tf32") == 6  # in the proof
+
+
+def test_a_script_too_short_for_blocks_is_timed_in_fresh_runs_where_these_have_room():
+    trial, track = short_script(10)
+    assert (trial.verdict, trial.step.pairs) == ("kept", 6)
+    assert track.runs("sample", "tf32") == 12
+    trial, track = short_script(10, budget_s=90.0)
+    assert (trial.verdict, trial.note) == ("not-applicable", TOO_SHORT)
+    assert not track.runs("sample")
 
 
 def test_one_of_two_rivals_is_enough():

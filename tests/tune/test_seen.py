@@ -2,11 +2,23 @@
 
 import pytest
 
-from pitstop.core.evidence import NOWHERE, Evidence, Operation, Settings
+from pitstop.core.evidence import (
+    NOWHERE,
+    Compiled,
+    Evidence,
+    Loader,
+    Memory,
+    ModuleCall,
+    Operation,
+    Settings,
+    Step,
+)
+from pitstop.tune.change import find_change
 from pitstop.tune.seen import own_precision
 
 CONVOLUTION, PRODUCT = (
-    Operation(name, NOWHERE, "float32[4,4]", 1, 1.0) for name in ("aten::conv2d", "aten::mm")
+    Operation(name, NOWHERE, "float32[4,4]@cuda", 1, 1.0)
+    for name in ("aten.convolution.default", "aten.mm.default")
 )
 
 
@@ -25,3 +37,61 @@ CONVOLUTION, PRODUCT = (
 def test_a_script_rounds_to_what_it_computes_in(settings, operation, precision):
     evidence = Evidence(settings=settings, operations=(operation,))
     assert own_precision(evidence) == precision
+
+
+def operation(name, shapes="float32[4,4]@cuda"):
+    return Operation(name, NOWHERE, shapes, 1, 1.0)
+
+
+def reserved(*mebibytes, inspected=()):
+    """Three steps of a second, the first of them warm-up, and a reading in each second."""
+    readings = [
+        Memory(at, gpu_reserved_bytes=each * 2**20, inspected=at in inspected)
+        for at, each in enumerate(mebibytes)
+    ]
+    steps = tuple(Step(1000.0, ended_s=float(at)) for at in range(3))
+    return Evidence(steps=steps, warmup_steps=1, memory=tuple(readings))
+
+
+def waiting(ms, pinned=False):
+    loaders = (Loader("Pictures", 2, pinned=pinned),)
+    return Evidence(steps=(Step(100.0, data_wait_ms=ms),) * 3, loaders=loaders)
+
+
+HALF = operation("aten.mm.default", "bfloat16[4,4]@cuda bfloat16[4,4]@cuda")
+NORM = operation("aten.native_group_norm.default")
+TIMED = operation("aten.sum.default")  # in float32, and no product
+EMPTIED = operation("torch.cuda.empty_cache")
+CALL = ModuleCall("", "Net", NOWHERE, -1, "float32[4,4]")
+RECORDED = ModuleCall("", "Net", NOWHERE, -1, "float32[4,4]", graph=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "without", "with_it"),
+    [
+        ("tf32", Evidence(operations=(HALF, TIMED)), Evidence(operations=(HALF, PRODUCT))),
+        ("bf16", Evidence(operations=(HALF, TIMED)), Evidence(operations=(TIMED,))),
+        ("fused-group-norm", Evidence(operations=(TIMED,)), Evidence(operations=(NORM,))),
+        ("no-empty-cache", Evidence(operations=(TIMED,)), Evidence(operations=(EMPTIED,))),
+        ("inference-mode", Evidence(calls=(CALL,)), Evidence(calls=(CALL, RECORDED))),
+        ("compile", Evidence(compiled=(Compiled(NOWHERE),)), Evidence()),
+        ("cudnn-benchmark", Evidence(settings=Settings(cudnn_benchmark=True)), Evidence()),
+        ("cudnn-benchmark", Evidence(settings=Settings(deterministic=True)), Evidence()),
+        ("loader", waiting(1.0), waiting(3.0)),
+        ("non-blocking", waiting(1.0), waiting(1.0, pinned=True)),
+        ("non-blocking", waiting(1.0), waiting(3.0)),  # a loader that will be changed may pin
+        ("allocator", reserved(10, 20, 400, 402, 402), reserved(10, 20, 400, 450, 402)),
+        ("allocator", reserved(10, 20, 400, 450, 400, inspected=(3,)), reserved(10, 20)),
+    ],
+)
+def test_what_the_first_run_makes_useless_is_not_tried(name, without, with_it):
+    useless = find_change(name).when.useless
+    assert useless(without)
+    assert not useless(with_it)
+
+
+@pytest.mark.parametrize(
+    "name", ["tf32", "bf16", "fused-group-norm", "no-empty-cache", "inference-mode", "allocator"]
+)
+def test_a_first_run_that_was_not_looked_at_closely_tells_nothing(name):
+    assert not find_change(name).when.useless(Evidence(steps=(Step(100.0),) * 3))

@@ -7,8 +7,9 @@ pytest.importorskip("torch")
 import torch
 
 from pitstop.tune import numbers, trials
-from pitstop.tune.plan import Plan, read_plan
+from pitstop.tune.plan import Plan, Toggle, read_blocks, read_plan
 from pitstop.tune.script import Run
+from pitstop.tune.toggle import Blocks
 from pitstop.tune.trials import Settings, run_trial
 
 
@@ -74,3 +75,25 @@ def test_nothing_is_read_while_a_graph_is_captured(tmp_path, monkeypatch):
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda now=capturing: now)
         models.call(lambda: None, torch.nn.Linear(1, 1))
     assert len(kept) == 1
+
+
+def switched(toggle, steps, folder):
+    """The state in each of so many steps, and the steps that were timed in each block."""
+    on, states = [True], []
+    blocks = Blocks(toggle, folder, on.append)
+    for done in range(1, steps + 1):
+        states.append(on[-1])
+        blocks.step_ended(done)
+    return states, [(block.on, block.first, block.steps) for block in read_blocks(folder)]
+
+
+def test_short_steps_are_timed_from_the_second_after_a_switch(tmp_path):
+    states, timed = switched(Toggle(steps=2, warmup=3, lead=1), 13, tmp_path)
+    assert states == [True, True, False, *[False] * 3, *[True] * 6, False]
+    assert timed == [(False, 4, 2), (True, 7, 2), (True, 10, 2)]
+
+
+def test_long_steps_are_all_timed_once_both_states_are_warm(tmp_path):
+    states, timed = switched(Toggle(steps=1, warmup=3, lead=0), 8, tmp_path)
+    assert states == [True, True, False, False, True, True, False, False]
+    assert timed == [(on, 3 + place, 1) for place, on in enumerate(states[3:])]

@@ -12,6 +12,7 @@ RUN_SECONDS = 6.0  # of steps in a timed run: as long as most scripts take to st
 STEPS = (6, 60)  # timed in a run at least and at most: loaders deliver in bursts of some steps
 BLOCK_SECONDS = 0.8  # of timed steps in a block: scheduling hiccups of some ms are 1 % of it
 BLOCK_STEPS = (1, 20)
+LONG_STEP_S = 0.4  # what a switch leaves to the first step after it is nothing beside that
 TOGGLE_SECONDS = 2.0  # of steps before the first block: caches fill, algorithms are chosen
 TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again
 NULL_RUNS = 2  # the untouched script once more, and once with its weights moved by a hair
@@ -51,8 +52,9 @@ class Costs:
         return 2 * number * self.run_s
 
     def blocks_s(self, number: int) -> float:
-        """So many pairs of blocks in one process."""
-        return self.start_s + toggled_steps(self.toggle, number) * self.step_s
+        """So many pairs of blocks, a few in each process."""
+        processes = math.ceil(number / FEWEST)
+        return processes * (self.start_s + toggled_steps(self.toggle) * self.step_s)
 
     def timing_s(self, candidate: Candidate) -> float:
         """The first look at a candidate's time."""
@@ -67,10 +69,14 @@ class Costs:
         """The costs at best: a first start may have waited for a cold disk for half its time."""
         return replace(self, start_s=self.start_s / 2)
 
-    def as_seen(self, null_s: float) -> "Costs":
-        """The costs by what two untouched runs took: the first run met a cold disk."""
+    def as_seen(self, null_s: float, done: int) -> "Costs":
+        """The costs by what two untouched runs took, each of so many steps.
+
+        The first run met a cold disk. A script that ends before its time gets shorter blocks.
+        """
         start_s = max(SHORTEST_START_S, null_s / 2 - self.steps * self.step_s)
-        return replace(self, start_s=min(self.start_s, start_s))
+        toggle = _within_steps(self.toggle, done) if 0 < done < self.steps else self.toggle
+        return replace(self, start_s=min(self.start_s, start_s), toggle=toggle)
 
     def with_compiling(self, seconds: float) -> "Costs":
         """What runs cost where one of each pair compiles first."""
@@ -94,9 +100,15 @@ class Estimate:
     most_s: float
 
 
-def toggled_steps(toggle: Toggle, number: int) -> int:
-    """Steps of a run with so many pairs of blocks."""
-    return toggle.warmup + 2 * number * (toggle.steps + 1)
+def toggled_steps(toggle: Toggle) -> int:
+    """Steps of a run with as many pairs of blocks as the first look wants."""
+    return toggle.warmup + 2 * FEWEST * (toggle.lead + toggle.steps)
+
+
+def _within_steps(toggle: Toggle, done: int) -> Toggle:
+    """Blocks that a script of so many steps has room for; one step in each at least."""
+    room = done - 1 - toggle.warmup - toggled_steps(replace(toggle, steps=0, warmup=0))
+    return replace(toggle, steps=min(toggle.steps, max(1, room // (2 * FEWEST))))
 
 
 def choose(start_s: float, step_s: float, steps: int | None = None) -> Costs:
@@ -104,7 +116,8 @@ def choose(start_s: float, step_s: float, steps: int | None = None) -> Costs:
     timed = _within(RUN_SECONDS / step_s, *STEPS)
     block = _within(BLOCK_SECONDS / step_s, *BLOCK_STEPS)
     before = _within(TOGGLE_SECONDS / step_s, *TOGGLE_STEPS)
-    return Costs(start_s, step_s, steps or WARMUP + timed, Toggle(block, before))
+    lead = int(step_s < LONG_STEP_S)
+    return Costs(start_s, step_s, steps or WARMUP + timed, Toggle(block, before, lead))
 
 
 def estimate(costs: Costs, candidates: Sequence[Candidate]) -> Estimate:

@@ -14,6 +14,7 @@ from pitstop.compare.quantities import Sample
 from pitstop.core import store
 from pitstop.core.evidence import Evidence
 from pitstop.core.trial import Verdict
+from pitstop.tune.plan import Toggle
 from pitstop.tune.track import Changes, Checked, RunError, Track, label
 
 UNTOUCHED = "untouched"
@@ -67,15 +68,15 @@ class Journal:
         entry = self._answer(_question("sample", changes), ask)
         return Sample(entry.evidence, entry.batch, entry.lines)
 
-    def blocks(self, changes: Changes, number: int, last: int = 1) -> Pairs[float]:
+    def blocks(self, changes: Changes, toggle: Toggle) -> Pairs[float]:
         """The times of blocks without and with the last changes."""
 
         def ask() -> Entry:
-            found = self._track.blocks(changes, number, last)
+            found = self._track.blocks(changes, toggle)
             return Entry("", before_ms=found.before, after_ms=found.after)
 
-        switched = f" of the last {last}" if last > 1 else ""
-        entry = self._answer(_question(f"blocks {number}{switched}", changes), ask)
+        switched = f" of the last {toggle.changes}" if toggle.changes > 1 else ""
+        entry = self._answer(_question(f"blocks{switched}", changes), ask)
         return Pairs(entry.before_ms, entry.after_ms)
 
     def left_s(self) -> float:

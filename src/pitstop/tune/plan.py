@@ -31,8 +31,9 @@ class Wanted:
 class Toggle:
     """Switch the last changes off and on in blocks of steps, to time them inside one process."""
 
-    steps: int = 4  # timed in each block; one more comes first, which pays for the switching
-    warmup: int = 6  # steps with the change on before the first block: compilation, autotuning
+    steps: int = 4  # timed in each block
+    warmup: int = 6  # before the first block, the last of them with the changes off
+    lead: int = 1  # steps of each block that come before the timed ones, and pay for the switching
     changes: int = 1  # so many of the last are switched together
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from pitstop.compare.pairs import SMALLEST, Pairs
+from pitstop.compare.pairs import FEWEST, SMALLEST, Pairs
 from pitstop.compare.quantities import Quantity, Sample, sample, step_ms
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
@@ -16,7 +16,7 @@ from pitstop.core.units import percent, precise_percent
 from pitstop.tune.budget import WARMUP, Costs, toggled_steps
 from pitstop.tune.change import Change, Effect
 from pitstop.tune.guard import FLOORS, SEEDS, Guarded, Untouched, guard
-from pitstop.tune.plan import Block, Plan, read_blocks
+from pitstop.tune.plan import Block, Plan, Toggle, read_blocks
 from pitstop.tune.readings import Readings
 from pitstop.tune.track import Changes, Checked, RunError
 from pitstop.tune.trials import Settings, TrialRun, run_trial
@@ -61,6 +61,7 @@ class Processes:
             compile_s=sum(each.seconds for each in compiled),
             slow_s=_slow_s(seen.evidence),
             recompiled=sum(each.again > 0 for each in compiled),
+            steps=len(seen.evidence.steps),
         )
         if not changes:
             self._untouched[SEED, "", 1] = run.readings, seen
@@ -82,18 +83,17 @@ class Processes:
         """Run it once with these changes, to be timed."""
         return self._run(changes, Plan("", changes))[1]
 
-    def blocks(self, changes: Changes, number: int, last: int = 1) -> Pairs[float]:
-        """Milliseconds of a step with the last changes off and on, in so many pairs of blocks."""
-        toggle = replace(self._course.costs.toggle, changes=last)
+    def blocks(self, changes: Changes, toggle: Toggle) -> Pairs[float]:
+        """Milliseconds of a step with the last changes off and on, in pairs of blocks."""
         found: list[Block] = []
-        steps = toggled_steps(toggle, number) + 1  # the last block ends when a step after it has
+        steps = toggled_steps(toggle) + 1  # the last block ends when a step after it has
         self._run(
             changes,
             Plan("", changes, toggle=toggle),
             steps,
             lambda folder: found.extend(read_blocks(folder)),
         )
-        pairs = [sorted(pair, key=lambda each: each.on) for pair in _by_two(found)][:number]
+        pairs = [sorted(pair, key=lambda each: each.on) for pair in _by_two(found)][:FEWEST]
         return Pairs(tuple(off.ms for off, _ in pairs), tuple(on.ms for _, on in pairs))
 
     def left_s(self) -> float:

@@ -81,7 +81,8 @@ class Proof:
         if affordable < pairs.FEWEST:
             return False
         kept = self.found.kept
-        times = in_blocks(self._track, kept, looks_within(affordable), weigh.clear, len(kept))
+        toggle = replace(self._costs.toggle, changes=len(kept))
+        times = in_blocks(self._track, kept, toggle, looks_within(affordable), weigh.clear)
         if len(times.before) < pairs.FEWEST:
             return False  # the script is too short to be cut into blocks
         step = weigh.compared(times)

@@ -35,11 +35,12 @@ from pitstop.tune.candidates import Candidate, rival
 from pitstop.tune.found import PASSENGER, Asked, Found, Listener
 from pitstop.tune.plan import Wanted
 from pitstop.tune.proof import SPENT, Proof, can_switch
-from pitstop.tune.timed import Settled, mean_ms, timed
+from pitstop.tune.timed import Settled, in_blocks, in_pairs, mean_ms
 from pitstop.tune.track import Changes, Checked, RunError, Track, label
 
 NEAR_LIMIT = 0.92  # of the device's memory: the rest goes to fragments, cuDNN and longer inputs
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
+TOO_SHORT = "the script ends before blocks of steps were timed, and fresh runs have no room"
 WORTH_BYTES = 0.03  # of the peak: what a change must save at least to be kept for memory
 
 
@@ -63,7 +64,8 @@ class Search:
             self._listener.doing("the untouched script, twice: its numbers are the measure")
             before_s = self._track.left_s()
             self._base = self._track.check(())
-            self._costs = self._costs.as_seen(before_s - self._track.left_s())
+            took_s = before_s - self._track.left_s()
+            self._costs = self._costs.as_seen(took_s, self._base.steps)
             self.found = replace(self.found, untouched=self._base)
             self._try_all(candidates)
             if self._asked.goal == "time":
@@ -195,10 +197,20 @@ class Search:
     def _timed(self, candidate: Candidate, others: Changes, settled: Settled) -> Pairs[float]:
         """Pairs without and with a change, as many as it takes or time allows."""
         (wanted,) = candidate.wanted()
-        toggles = candidate.change.toggles
+        if candidate.change.toggles:
+            looks = self._looks(candidate, toggles=True)
+            toggle = self._costs.toggle
+            found = in_blocks(self._track, (*others, wanted), toggle, looks, settled)
+            if len(found.before) >= pairs.FEWEST:
+                return found
+            if self._left_s(candidate) < self._costs.pairs_s(pairs.FEWEST):
+                raise RunError("not-applicable", TOO_SHORT)
+        looks = self._looks(candidate, toggles=False)
+        return in_pairs(self._track, wanted, others, (weigh.EARLIEST, *looks), settled)
+
+    def _looks(self, candidate: Candidate, toggles: bool) -> tuple[int, ...]:
         most = self._costs.affordable(self._left_s(candidate), toggles)
-        looks = looks_within(max(pairs.FEWEST, most))
-        return timed(self._track, wanted, others, toggles, looks, settled)
+        return looks_within(max(pairs.FEWEST, most))
 
     # Passengers
 

@@ -1,6 +1,13 @@
 """Seen: what the operations of the first run tell, for changes that need not be tried then."""
 
+from collections.abc import Iterator
+
 from pitstop.core.evidence import Evidence
+from pitstop.diagnose.operations import EMPTYING, short
+from pitstop.diagnose.precision import PRODUCTS, in_float32
+
+GROWS = 0.01  # of the memory reserved on a GPU: a single small tensor may come late
+WAITS = 0.02  # of the step: what a loader could save at most; below this it is not worth a trial
 
 
 def no_convolution(evidence: Evidence) -> str:
@@ -17,11 +24,57 @@ def no_checkpoint(evidence: Evidence) -> str:
 
 
 def no_float32(evidence: Evidence) -> str:
-    """A reason where operations were seen and none of them on float32; else empty."""
-    shapes = [each.shapes for each in evidence.operations]
-    if not shapes or any("float32" in each for each in shapes):
+    """A reason where products were seen and none of them of float32; else empty."""
+    products = any(short(each) in PRODUCTS for each in evidence.operations)
+    if not products or in_float32(evidence, PRODUCTS):
         return ""
-    return "nothing is computed in float32"
+    return "nothing is multiplied in float32"
+
+
+def no_group_norm(evidence: Evidence) -> str:
+    """A reason where operations were seen and no GroupNorm among them; else empty."""
+    names = {short(each) for each in evidence.operations}
+    return "nothing is normalised in groups" if names and "native_group_norm" not in names else ""
+
+
+def never_emptied(evidence: Evidence) -> str:
+    """A reason where operations were seen and the GPU's cache was not emptied; else empty."""
+    names = {each.name for each in evidence.operations}
+    return "the GPU's cache is never emptied" if names and EMPTYING not in names else ""
+
+
+def data_is_there(evidence: Evidence) -> str:
+    """A reason where steps hardly wait for data; else empty."""
+    waits = evidence.mean_ms("data_wait_ms") >= WAITS * evidence.mean_ms("total_ms")
+    return "" if waits else "data is hardly waited for"
+
+
+def no_graph(evidence: Evidence) -> str:
+    """A reason where modules ran and nothing was recorded for a backward pass; else empty."""
+    if not evidence.calls or any(each.graph for each in evidence.calls):
+        return ""
+    return "nothing is recorded for a backward pass"
+
+
+def compiles_itself(evidence: Evidence) -> str:
+    """A reason where the script calls torch.compile; else empty."""
+    return "the script compiles by itself" if evidence.compiled else ""
+
+
+def steady_memory(evidence: Evidence) -> str:
+    """A reason where the GPU's allocator hardly asks for more after warm-up; else empty."""
+    reserved = sorted(_reserved(evidence))
+    if not reserved or reserved[0] < (1 - GROWS) * reserved[-1]:
+        return ""
+    return "the GPU's allocator keeps what it has"
+
+
+def _reserved(evidence: Evidence) -> Iterator[int]:
+    """What the allocator held, reading by reading, in the undisturbed steps."""
+    warm = evidence.steps[: evidence.warmup_steps + 1]
+    for each in evidence.memory if warm else ():
+        if each.gpu_reserved_bytes and not each.inspected and each.at_s > warm[-1].ended_s:
+            yield each.gpu_reserved_bytes
 
 
 def no_need_of_autocast(evidence: Evidence) -> str:

@@ -5,26 +5,16 @@ from collections.abc import Callable, Sequence
 from pitstop.compare import pairs
 from pitstop.compare.pairs import Pairs
 from pitstop.compare.quantities import Sample, step_ms
-from pitstop.tune.plan import Wanted
+from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.track import Changes, RunError, Track
 
 Settled = Callable[[Pairs[float]], bool]
 
 
-def timed(
-    track: Track,
-    wanted: Wanted,
-    others: Changes,
-    toggles: bool,
-    looks: Sequence[int],
-    settled: Settled,
+def in_pairs(
+    track: Track, wanted: Wanted, others: Changes, looks: Sequence[int], settled: Settled
 ) -> Pairs[float]:
-    """Pairs without and with a change on top of others, until a look settles it."""
-    changes = (*others, wanted)
-    if toggles:
-        found = in_blocks(track, changes, looks, settled)
-        if len(found.before) >= pairs.FEWEST:
-            return found  # else the script is too short to be cut into blocks
+    """Pairs of fresh runs without and with a change on top of others, until a look settles it."""
     batch = [0]
 
     def once(chosen: Changes) -> float:
@@ -34,6 +24,7 @@ def timed(
         share = batch[0] / sample.batch if sample.batch else 1.0
         return share * mean_ms(sample)
 
+    changes = (*others, wanted)
     found = pairs.measure(lambda: once(others), lambda: once(changes), settled, looks)
     if found.interrupted:
         raise KeyboardInterrupt
@@ -49,13 +40,16 @@ def mean_ms(sample: Sample) -> float:
 
 
 def in_blocks(
-    track: Track, changes: Changes, looks: Sequence[int], settled: Settled, last: int = 1
+    track: Track, changes: Changes, toggle: Toggle, looks: Sequence[int], settled: Settled
 ) -> Pairs[float]:
-    """Pairs of blocks with the last changes off and on, until a look settles it."""
+    """Pairs of blocks with the last changes off and on, until a look settles it.
+
+    There are fewer than the first look wants where the script is too short to be cut into blocks.
+    """
     found: Pairs[float] = Pairs()
-    for look in looks:
-        new = track.blocks(changes, look - len(found.before), last)
+    while len(found.before) < looks[-1]:
+        new = track.blocks(changes, toggle)
         found = Pairs((*found.before, *new.before), (*found.after, *new.after))
-        if len(found.before) < look or settled(found):
+        if len(new.before) < pairs.FEWEST or (len(found.before) in looks and settled(found)):
             break
     return found

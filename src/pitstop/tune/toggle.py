@@ -1,8 +1,9 @@
 """Toggle: time a change inside one process, by switching it off and on between blocks of steps.
 
-Blocks alternate as runs do in ``compare.pairs``: off on, on off, off on. The first step of each
-block pays for the switching and is not timed. A GPU works behind the script's back, so its queue
-is emptied at both ends of what is timed.
+Blocks alternate as runs do in ``compare.pairs``: off on, on off, off on. Both states are warm by
+then: the changes are on in all steps of the warm-up but the last. Where steps are short, the first
+of each block pays for the switching and is not timed. A GPU works behind the script's back, so its
+queue is emptied at both ends of what is timed.
 """
 
 from collections.abc import Callable
@@ -31,13 +32,16 @@ class Blocks:
 
     def step_ended(self, done: int) -> None:
         """So many steps are done."""
-        number, place = divmod(done - self._toggle.warmup, self._toggle.steps + 1)
+        toggle = self._toggle
+        if done == toggle.warmup - 1:
+            self._switch(False)
+        number, place = divmod(done - toggle.warmup, toggle.lead + toggle.steps)
         if number < 0:
             return
         if place == 0:
             self._finish(number, done)
             self._switch(is_on(number))
-        elif place == 1:
+        if place == toggle.lead:
             self._begun = _now()
 
     def _finish(self, number: int, done: int) -> None:

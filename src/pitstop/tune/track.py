@@ -6,7 +6,7 @@ from typing import Protocol
 from pitstop.compare.pairs import Pairs
 from pitstop.compare.quantities import Sample
 from pitstop.core.trial import Verdict
-from pitstop.tune.plan import Wanted
+from pitstop.tune.plan import Toggle, Wanted
 
 Changes = tuple[Wanted, ...]
 
@@ -34,6 +34,7 @@ class Checked:
     slow_s: float = 0.0  # what its first steps took beyond the usual, for whatever reason
     apart: float = 0.0  # of the untouched script: how far two runs of it part in time
     recompiled: int = 0  # functions compiled again, for other shapes or values
+    steps: int = 0  # that it did
 
 
 class Track(Protocol):
@@ -45,8 +46,11 @@ class Track(Protocol):
     def sample(self, changes: Changes) -> Sample:
         """Run it once with these changes, to be timed."""
 
-    def blocks(self, changes: Changes, number: int, last: int = 1) -> Pairs[float]:
-        """Milliseconds of a step with the last changes off and on, in so many pairs of blocks."""
+    def blocks(self, changes: Changes, toggle: Toggle) -> Pairs[float]:
+        """Milliseconds of a step with the last changes off and on, in ``FEWEST`` pairs of blocks.
+
+        There are fewer where the script ends before.
+        """
 
     def left_s(self) -> float:
         """How much of the budget is left."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pitstop.tune.change import When, change
 from pitstop.tune.plan import Options
+from pitstop.tune.seen import steady_memory
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
@@ -25,7 +26,12 @@ def environment(options: Options) -> Mapping[str, str]:  # noqa: ARG001 there is
     return {name: ",".join([*kept, SETTING])}
 
 
-@change("exact", helps=("memory", "time"), environment=environment, when=When(device="cuda"))
+@change(
+    "exact",
+    helps=("memory", "time"),
+    environment=environment,
+    when=When(device="cuda", useless=steady_memory),
+)
 def allocator(script: "Script") -> None:
     """Let the GPU allocator grow its segments instead of asking for new ones.
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pitstop.tune.change import Facts, change
+from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
-from pitstop.tune.seen import no_checkpoint
+from pitstop.tune.seen import compiles_itself, no_checkpoint
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
@@ -31,7 +31,7 @@ def variants(facts: Facts) -> Iterator[Options]:
         yield {"scope": "inside-checkpoints"}
 
 
-@change("rounding", toggles=True, variants=variants)
+@change("rounding", toggles=True, variants=variants, when=When(useless=compiles_itself))
 def compile(script: "Script") -> None:  # noqa: A001 what torch calls it
     """Compile the model: fused kernels, and fewer launches from Python.
 

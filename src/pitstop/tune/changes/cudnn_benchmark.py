@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from pitstop.core.evidence import Evidence
 from pitstop.tune.change import When, change
 from pitstop.tune.seen import no_convolution
 
@@ -9,7 +10,17 @@ if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-@change("rounding", when=When(device="cuda", useless=no_convolution))
+def useless(evidence: Evidence) -> str:
+    """Whether it is on, or must not be, or nothing is convolved."""
+    settings = evidence.settings
+    if settings and settings.cudnn_benchmark:
+        return "cudnn.benchmark is on"
+    if settings and settings.deterministic:
+        return "the script asks for deterministic algorithms"
+    return no_convolution(evidence)
+
+
+@change("rounding", when=When(device="cuda", useless=useless))
 def cudnn_benchmark(script: "Script") -> None:
     """Let cuDNN time its convolution algorithms, once for each shape, and take the fastest.
 

@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 from pitstop.tune.change import When, change
+from pitstop.tune.seen import no_group_norm
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-@change("rounding", toggles=True, when=When(device="cuda"))
+@change("rounding", toggles=True, when=When(device="cuda", useless=no_group_norm))
 def fused_group_norm(script: "Script") -> None:
     """Normalise groups, and apply the SiLU after it, in one kernel of ours that keeps the layout.
 

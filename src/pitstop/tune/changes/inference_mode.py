@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
+from pitstop.tune.seen import no_graph
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
@@ -18,7 +19,11 @@ def variants(facts: Facts) -> Iterator[Options]:  # noqa: ARG001 the same for an
 
 
 @change(
-    "exact", helps=("time", "memory"), toggles=True, variants=variants, when=When(work="inference")
+    "exact",
+    helps=("time", "memory"),
+    toggles=True,
+    variants=variants,
+    when=When(work="inference", useless=no_graph),
 )
 def inference_mode(script: "Script") -> None:
     """Record nothing for a backward pass that never comes.

@@ -6,15 +6,14 @@ from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from pitstop.core.evidence import Evidence
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
+from pitstop.tune.seen import data_is_there
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 MOST_WORKERS = 16  # more than that only fill memory
-WAITS = 0.02  # of the step: what it could save at most; below this it is not worth a trial
 TRIED = 3  # numbers of workers; the best is seldom further than one doubling away
 
 
@@ -25,14 +24,7 @@ def variants(facts: Facts) -> Iterator[Options]:
         yield {"workers": each}
 
 
-def useless(evidence: Evidence) -> str:
-    """Whether data is hardly waited for."""
-    if evidence.mean_ms("data_wait_ms") < WAITS * evidence.mean_ms("total_ms"):
-        return "data is hardly waited for"
-    return ""
-
-
-@change("other-randomness", variants=variants, when=When(useless=useless))
+@change("other-randomness", variants=variants, when=When(useless=data_is_there))
 def loader(script: "Script") -> None:
     """Read and decode batches in worker processes, which live on from epoch to epoch.
 

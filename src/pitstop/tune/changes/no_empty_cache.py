@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pitstop.tune.change import When, change
+from pitstop.tune.seen import never_emptied
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-@change("exact", toggles=True, when=When(device="cuda"))
+@change("exact", toggles=True, when=When(device="cuda", useless=never_emptied))
 def no_empty_cache(script: "Script") -> None:
     """Ignore ``torch.cuda.empty_cache()``: each call waits for the GPU and returns its memory.
 

@@ -3,13 +3,21 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pitstop.core.evidence import Evidence
 from pitstop.tune.change import When, change
+from pitstop.tune.seen import data_is_there
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-@change("exact", toggles=True, when=When(device="cuda"))
+def useless(evidence: Evidence) -> str:
+    """Whether nothing lies in pinned memory, nor will with other settings of the loader."""
+    pinned = any(each.pinned for each in evidence.loaders) or not data_is_there(evidence)
+    return "" if pinned or not evidence.loaders else "no batch lies in pinned memory"
+
+
+@change("exact", toggles=True, when=When(device="cuda", useless=useless, after=("loader",)))
 def non_blocking(script: "Script") -> None:
     """Let copies from pinned memory to the GPU run while the script goes on.
 
