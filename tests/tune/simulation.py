@@ -16,7 +16,7 @@ GIB = 2**30
 COSTS = Costs(start_s=5.0, step_s=0.1, steps=20, toggle=Toggle(steps=4))
 
 
-def candidate(name, toggles=True, options=({},), predicted=None, rivals=()):
+def candidate(name, toggles=True, options=({},), predicted=None, rivals=(), alone=False):
     """A change that does nothing by itself: the simulation knows what it would do."""
     change = Change(
         name,
@@ -25,6 +25,7 @@ def candidate(name, toggles=True, options=({},), predicted=None, rivals=()):
         "",
         lambda _: None,
         toggles=toggles,
+        alone=alone,
         when=When(rivals=rivals),
     )
     return Candidate(change, tuple(options), predicted)
@@ -63,8 +64,9 @@ class Simulated:
     def _peak(self, changes):
         return int((2 + sum(self.peak_gib.get(each.name, 0) for each in changes)) * GIB)
 
-    def check(self, changes):
-        ms = self._once("check", changes, COSTS.steps)
+    def check(self, changes, toggle=None):
+        more = toggled_steps(toggle) if toggle else 0
+        ms = self._once("check", changes, COSTS.steps + more)
         if not changes:
             self.clock_s += COSTS.run_s  # the untouched script runs twice
         for each in changes[-1:]:
@@ -72,7 +74,8 @@ class Simulated:
                 return self.refused[each.name]
         steps = min(self.length, COSTS.steps)
         peak = self._peak(changes)
-        return Checked(step_ms=ms, peak_bytes=peak, drift=0.0, tolerance=1e-5, steps=steps)
+        times = self._switched(changes, toggle, COSTS.steps) if toggle else Pairs()
+        return Checked(None, "", ms, peak, 0.0, 1e-5, steps=steps, times=times)
 
     def sample(self, changes):
         ms = self._once("sample", changes, COSTS.steps)
@@ -83,11 +86,13 @@ class Simulated:
         return Sample(Evidence(steps=(Step(ms),) * 10, memory=memory), batch=4)
 
     def blocks(self, changes, toggle):
-        steps = toggled_steps(toggle)
-        self._once("blocks", changes, steps)
+        self._once("blocks", changes, toggled_steps(toggle))
+        return self._switched(changes, toggle)
+
+    def _switched(self, changes, toggle, first=0):
         if changes[-1].name in self.breaks:
             raise self.breaks[changes[-1].name]
-        number = FEWEST if steps < self.length else 0
+        number = FEWEST if first + toggled_steps(toggle) < self.length else 0
         before = tuple(self._time(changes[: -toggle.changes]) for _ in range(number))
         return Pairs(before, tuple(self._time(changes) for _ in range(number)))
 

@@ -36,7 +36,7 @@ def test_a_resumed_search_runs_only_what_is_missing_and_finds_the_same(tmp_path)
 def test_a_resumed_search_has_room_for_what_it_knows(tmp_path):
     """Ended in the proof, it is given less than even its null would take, and finds the same."""
     expected = search(Simulated(faster, noise=0.0), tmp_path / "whole")
-    first = Simulated(faster, noise=0.0, interrupt_at=33)
+    first = Simulated(faster, noise=0.0, interrupt_at=31)
     assert search(first, tmp_path / "two").proof == ()
     assert first.log[-1][0] == "sample"
     second = Simulated(faster, noise=0.0, budget_s=COSTS.proof_s(switched=False))

@@ -78,8 +78,7 @@ RECORDED = ModuleCall("", "Net", NOWHERE, -1, "float32[4,4]", graph=True)
         ("cudnn-benchmark", Evidence(settings=Settings(cudnn_benchmark=True)), Evidence()),
         ("cudnn-benchmark", Evidence(settings=Settings(deterministic=True)), Evidence()),
         ("loader", waiting(1.0), waiting(3.0)),
-        ("non-blocking", waiting(1.0), waiting(1.0, pinned=True)),
-        ("non-blocking", waiting(1.0), waiting(3.0)),  # a loader that will be changed may pin
+        ("non-blocking", waiting(3.0), waiting(3.0, pinned=True)),
         ("allocator", reserved(10, 20, 400, 402, 402), reserved(10, 20, 400, 450, 402)),
         ("allocator", reserved(10, 20, 400, 450, 400, inspected=(3,)), reserved(10, 20)),
     ],

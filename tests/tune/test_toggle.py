@@ -1,5 +1,7 @@
 """A GPU works behind the script's back: where that counts, its queue is emptied first."""
 
+import sys
+
 import pytest
 
 pytest.importorskip("torch")
@@ -7,10 +9,11 @@ pytest.importorskip("torch")
 import torch
 
 from pitstop.tune import numbers, trials
-from pitstop.tune.plan import Plan, Toggle, read_blocks, read_plan
+from pitstop.tune.plan import Plan, Toggle, Wanted, read_blocks, read_plan
 from pitstop.tune.script import Run
 from pitstop.tune.toggle import Blocks
 from pitstop.tune.trials import Settings, run_trial
+from tune.running import TRAINS
 
 
 @pytest.fixture
@@ -70,7 +73,7 @@ def test_nothing_is_read_while_a_graph_is_captured(tmp_path, monkeypatch):
     monkeypatch.setattr(numbers, "tensors_in", lambda _: [OnGpu()])
     monkeypatch.setattr(numbers, "_keep", lambda tensor, *_: kept.append(tensor))
     models = Models()
-    numbers.keep_outputs(models, tmp_path)
+    numbers.keep_outputs(models, tmp_path, lambda: True)
     for capturing in (True, False):
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda now=capturing: now)
         models.call(lambda: None, torch.nn.Linear(1, 1))
@@ -97,3 +100,22 @@ def test_long_steps_are_all_timed_once_both_states_are_warm(tmp_path):
     states, timed = switched(Toggle(steps=1, warmup=3, lead=0), 8, tmp_path)
     assert states == [True, True, False, False, True, True, False, False]
     assert timed == [(on, 3 + place, 1) for place, on in enumerate(states[3:])]
+
+
+def test_a_run_whose_numbers_count_goes_on_in_blocks_that_do_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PITSTOP_CACHE", str(tmp_path / "cache"))
+    script = tmp_path / "train.py"
+    script.write_text(f"{TRAINS}\ntrain(Model(), epochs=5)")
+
+    def run(toggle, steps):
+        plan = Plan("", (Wanted("bf16"),), seed=0, outputs=True, toggle=toggle)
+        folder = tmp_path / f"run-{steps}"
+        return run_trial([sys.executable, str(script)], plan, folder, Settings(steps)), folder
+
+    checked, _ = run(None, 6)
+    both, folder = run(Toggle(steps=2, warmup=7), 20)
+    assert both.ending.error == ""
+    assert [block.on for block in read_blocks(folder)] == [False, True, True, False]
+    assert len(both.evidence.steps) == 6
+    assert both.readings == checked.readings

@@ -20,19 +20,14 @@ SAMPLED = 4096  # numbers of each tensor that are looked at one by one; its sum 
 MOST = 1024  # batches of one run
 
 
-def begin(argument: str) -> None:
-    """Note every batch in the folder given."""
-    record(Path(argument))
-
-
-def record(folder: Path) -> Undo:
-    """Write a checksum for each batch that a DataLoader gives; return how to stop."""
+def record(folder: Path, wanted: Callable[[], bool]) -> Undo:
+    """Write a checksum for each batch that a DataLoader gives, while wanted; return how to stop."""
     count = [0]
 
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
         def fetch(iterator: Any) -> Any:
             batch = original(iterator)
-            if count[0] < MOST:
+            if count[0] < MOST and wanted():
                 count[0] += 1
                 with (folder / BATCHES).open("a", encoding="utf-8") as stream:
                     stream.write(json.dumps(checksum(batch)) + "\n")

@@ -62,7 +62,8 @@ class Costs:
 
     def candidate_s(self, candidate: Candidate) -> float:
         """Its numbers for each set of options, and its time up to the first look."""
-        return len(candidate.options) * self.run_s + self.timing_s(candidate)
+        saved_s = self.start_s if candidate.goes_on else 0.0
+        return len(candidate.options) * self.run_s + self.timing_s(candidate) - saved_s
 
     @property
     def warm(self) -> "Costs":

@@ -44,6 +44,11 @@ class Candidate:
     predicted: float | None = None  # share of the step that is at stake
     code: str = ""  # of the finding that asks for it
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the run that tells its numbers can go on to tell its time."""
+        return self.change.toggles and not self.change.alone and len(self.options) == 1
+
     def wanted(self) -> list[Wanted]:
         """What to ask of the script's process, one for each set of options."""
         return [Wanted(self.change.name, dict(each)) for each in self.options]

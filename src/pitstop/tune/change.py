@@ -72,6 +72,7 @@ class Change:
     apply: Callable[["Script"], None]  # in the script's process, before its first own line of torch
     precision: str = "float32"  # what it computes in: how much rounding is to be expected
     toggles: bool = False  # it can be switched on and off between two steps, to be timed
+    alone: bool = False  # it does so as something else than in a run whose numbers count
     variants: Variants | None = None  # the options to try
     environment: Callable[[Options], Mapping[str, str]] | None = None  # set before Python starts
     when: When = ALWAYS
@@ -91,6 +92,7 @@ def change(
     helps: tuple[Goal, ...] = ("time",),
     precision: str = "float32",
     toggles: bool = False,
+    alone: bool = False,
     variants: Variants | None = None,
     environment: Callable[[Options], Mapping[str, str]] | None = None,
     when: When = ALWAYS,
@@ -99,7 +101,7 @@ def change(
 
     def wrap(apply: Callable[["Script"], None]) -> Change:
         doc = inspect.cleandoc(apply.__doc__ or "")
-        given = precision, toggles, variants, environment, when
+        given = precision, toggles, alone, variants, environment, when
         return Change(apply.__name__.replace("_", "-"), effect, helps, doc, apply, *given)
 
     return wrap

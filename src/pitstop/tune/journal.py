@@ -50,13 +50,14 @@ class Journal:
         self._written = len(files)
         self.known_s = sum(each.took_s for known in self._known.values() for each in known)
 
-    def check(self, changes: Changes) -> Checked:
+    def check(self, changes: Changes, toggle: Toggle | None = None) -> Checked:
         """The numbers of a run with these changes."""
 
         def ask() -> Entry:
-            return Entry("", checked=self._track.check(changes))
+            return Entry("", checked=self._track.check(changes, toggle))
 
-        return self._answer(_question("check", changes), ask).checked
+        kind = "check and blocks" if toggle else "check"
+        return self._answer(_question(kind, changes), ask).checked
 
     def sample(self, changes: Changes) -> Sample:
         """The times of a run with these changes."""

@@ -47,14 +47,17 @@ def perturb(module: nn.Module, precision: str, signs: int = 1) -> None:
             parameter.data.mul_(1 + share * sign.to(parameter))
 
 
-def keep_outputs(models: Models, folder: Path) -> None:
-    """Write samples of what the first outermost calls return: an index, and values as float32."""
+def keep_outputs(models: Models, folder: Path, wanted: Callable[[], bool]) -> None:
+    """Write samples of what the first outermost calls return, while wanted.
+
+    That is an index, and values as float32.
+    """
     index: list[dict[str, Any]] = []
     (folder / VALUES).write_bytes(b"")
 
     def around(call: Callable[..., Any], module: nn.Module, *given: Any, **options: Any) -> Any:
         result = call(*given, **options)
-        if around.calls < MOST_CALLS:  # type: ignore[attr-defined]
+        if around.calls < MOST_CALLS and wanted():  # type: ignore[attr-defined]
             around.calls += 1  # type: ignore[attr-defined]
             for tensor in tensors_in(result):
                 if tensor.is_cuda and torch.cuda.is_current_stream_capturing():

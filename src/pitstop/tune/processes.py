@@ -51,9 +51,12 @@ class Processes:
         self._numbers = count(1)
         self._untouched: dict[tuple[int, str, int], tuple[Readings, Sample]] = {}
 
-    def check(self, changes: Changes) -> Checked:
-        """Run it once with these changes, and look at its numbers."""
-        run, seen = self._run(changes, Plan("", changes, seed=SEED, outputs=True))
+    def check(self, changes: Changes, toggle: Toggle | None = None) -> Checked:
+        """Run it once with these changes, and look at its numbers; then time the last of them."""
+        if toggle:  # on in all that count
+            toggle = replace(toggle, warmup=self._course.costs.steps + 1)
+        plan = Plan("", changes, seed=SEED, outputs=True, toggle=toggle)
+        run, seen, switched = self._switched(changes, plan)
         compiled = seen.evidence.compiled
         times = Checked(
             step_ms=step_ms(seen.evidence),
@@ -62,6 +65,7 @@ class Processes:
             slow_s=_slow_s(seen.evidence),
             recompiled=sum(each.again > 0 for each in compiled),
             steps=len(seen.evidence.steps),
+            times=switched,
         )
         if not changes:
             self._untouched[SEED, "", 1] = run.readings, seen
@@ -85,22 +89,24 @@ class Processes:
 
     def blocks(self, changes: Changes, toggle: Toggle) -> Pairs[float]:
         """Milliseconds of a step with the last changes off and on, in pairs of blocks."""
-        found: list[Block] = []
-        steps = toggled_steps(toggle) + 1  # the last block ends when a step after it has
-        self._run(
-            changes,
-            Plan("", changes, toggle=toggle),
-            steps,
-            lambda folder: found.extend(read_blocks(folder)),
-        )
-        pairs = [sorted(pair, key=lambda each: each.on) for pair in _by_two(found)][:FEWEST]
-        return Pairs(tuple(off.ms for off, _ in pairs), tuple(on.ms for _, on in pairs))
+        return self._switched(changes, Plan("", changes, toggle=toggle))[2]
 
     def left_s(self) -> float:
         """How much of the budget is left."""
         return self._course.ends_s - self._clock()
 
     # Runs
+
+    def _switched(self, changes: Changes, plan: Plan) -> tuple[TrialRun, Sample, Pairs[float]]:
+        """A run, and the times of its blocks if it has any."""
+        found: list[Block] = []
+        steps = toggled_steps(plan.toggle) + 1 if plan.toggle else None  # one ends the last block
+        run, seen = self._run(
+            changes, plan, steps, lambda folder: found.extend(read_blocks(folder))
+        )
+        pairs = [sorted(pair, key=lambda each: each.on) for pair in _by_two(found)][:FEWEST]
+        times = Pairs(tuple(off.ms for off, _ in pairs), tuple(on.ms for _, on in pairs))
+        return run, seen, times
 
     def _run(
         self,

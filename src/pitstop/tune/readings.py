@@ -8,7 +8,6 @@ from pathlib import Path
 from pitstop.core.evidence import Evidence
 from pitstop.profile.collect import lines
 
-BEGIN = "pitstop.tune.batches:begin"  # what writes the checksums of batches
 BATCHES = "batches.jsonl"
 OUTPUTS, VALUES = "outputs.json", "outputs.f32"  # as ``numbers`` writes them
 IMAGE_CHANNELS = (1, 3, 4)

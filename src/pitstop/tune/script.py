@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 
 from pitstop.profile.options import CANNOT_BEGIN
 from pitstop.profile.patch import patch
+from pitstop.tune import batches
 from pitstop.tune.change import find_change
 from pitstop.tune.made import Arguments, Made
 from pitstop.tune.models import Models, device_of, wrap
@@ -195,8 +196,10 @@ class Run:
             attempt(script.name, partial(find_change(script.name).apply, script))
         if plan.perturb:
             models.on_model(partial(perturb, precision=plan.perturb, signs=plan.signs))
+        self._counts = plan.outputs  # whether the numbers of the next step do
         if plan.outputs:
-            keep_outputs(models, self._folder)
+            keep_outputs(models, self._folder, lambda: self._counts)
+            self._undos.append(batches.record(self._folder, lambda: self._counts))
         self._toggled = self._scripts[-plan.toggle.changes :] if plan.toggle else []
         self._blocks = Blocks(plan.toggle, self._folder, self._turn) if plan.toggle else None
 
@@ -216,6 +219,7 @@ class Run:
             self._undos.pop()()
 
     def _turn(self, on: bool) -> None:
+        self._counts = False
         for script in self._toggled if on else reversed(self._toggled):
             attempt(script.name, partial(script.turn, on))
 

@@ -8,7 +8,8 @@ interrupted goes on by being given the answers of before.
 against those of the untouched script. What fails, runs out of memory or drifts ends there.
 
 **Then time**, in pairs that alternate, as ``compare.pairs`` has it: blocks of steps inside one
-process where the change can be switched, else fresh processes. What is better beyond the noise is
+process where the change can be switched, else fresh processes. The run whose numbers count goes on
+in blocks where it can: scripts may take a minute to start. What is better beyond the noise is
 kept, what is far from that is given up early. What took much longer in its first run than the runs
 before and after it is spared the pairs.
 
@@ -36,7 +37,7 @@ from pitstop.tune.found import PASSENGER, Asked, Found, Listener
 from pitstop.tune.plan import Wanted
 from pitstop.tune.proof import SPENT, Proof, can_switch
 from pitstop.tune.timed import Settled, in_blocks, in_pairs, mean_ms
-from pitstop.tune.track import Changes, Checked, RunError, Track, label
+from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
 
 NEAR_LIMIT = 0.92  # of the device's memory: the rest goes to fragments, cuDNN and longer inputs
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
@@ -98,7 +99,7 @@ class Search:
         """Each set of options has its first run; the best of those that hold is timed."""
         fine: list[tuple[Wanted, Checked]] = []
         for wanted in candidate.wanted():
-            checked = self._checked(wanted)
+            checked = self._checked(candidate, wanted)
             if checked.refused:
                 yield self._trial(candidate, wanted, checked.refused, checked, checked.note)
             else:
@@ -119,11 +120,18 @@ class Search:
                 self._kept.append(replace(candidate, options=(wanted.options,)))
             yield trial
 
-    def _checked(self, wanted: Wanted) -> Checked:
+    def _checked(self, candidate: Candidate, wanted: Wanted) -> Checked:
+        toggle = self._costs.toggle if self._goes_on(candidate) else None
         try:
-            return self._track.check((*self._changes, wanted))
+            return self._track.check((*self._changes, wanted), toggle)
         except RunError as error:
             return Checked(error.verdict, error.note)
+
+    def _goes_on(self, candidate: Candidate) -> bool:
+        """Whether one run can tell its numbers and its time: metrics are read at its end."""
+        long_enough = bool(self._base.steps >= self._costs.steps)
+        by_time = self._asked.goal == "time" and not self._asked.metrics
+        return candidate.goes_on and by_time and long_enough
 
     def _rank(self, checked: Checked) -> float:
         number = checked.step_ms if self._asked.goal == "time" else checked.peak_bytes
@@ -135,7 +143,7 @@ class Search:
             verdict, note = self._by_memory(checked)
             return self._trial(candidate, wanted, verdict, checked, note)
         try:
-            if self._hopeless(checked):
+            if not checked.times.before and self._hopeless(checked):
                 note = "much slower in its first run than the runs around it"
                 return self._trial(candidate, wanted, "not-faster", checked, note)
             if self._too_slow_to_start(candidate, checked):
@@ -143,7 +151,7 @@ class Search:
                 note = f"no room in the budget for its pairs: each run starts {later_s:.0f} s later"
                 return self._trial(candidate, wanted, "not-applicable", checked, note)
             alone = replace(candidate, options=(wanted.options,))
-            times = self._timed(alone, self._changes, weigh.clear_or_hopeless)
+            times = self._timed(alone, self._changes, weigh.clear_or_hopeless, checked.times)
         except RunError as error:
             return self._trial(candidate, wanted, error.verdict, checked, error.note)
         step = weigh.compared(times)
@@ -194,13 +202,19 @@ class Search:
             return ""
         return f"faster, but its peak of {binary_bytes(peak)} comes near the {binary_bytes(limit)}"
 
-    def _timed(self, candidate: Candidate, others: Changes, settled: Settled) -> Pairs[float]:
+    def _timed(
+        self,
+        candidate: Candidate,
+        others: Changes,
+        settled: Settled,
+        known: Pairs[float] = UNTIMED,
+    ) -> Pairs[float]:
         """Pairs without and with a change, as many as it takes or time allows."""
         (wanted,) = candidate.wanted()
         if candidate.change.toggles:
             looks = self._looks(candidate, toggles=True)
             toggle = self._costs.toggle
-            found = in_blocks(self._track, (*others, wanted), toggle, looks, settled)
+            found = in_blocks(self._track, (*others, wanted), toggle, looks, settled, known)
             if len(found.before) >= pairs.FEWEST:
                 return found
             if self._left_s(candidate) < self._costs.pairs_s(pairs.FEWEST):

@@ -6,7 +6,7 @@ from pitstop.compare import pairs
 from pitstop.compare.pairs import Pairs
 from pitstop.compare.quantities import Sample, step_ms
 from pitstop.tune.plan import Toggle, Wanted
-from pitstop.tune.track import Changes, RunError, Track
+from pitstop.tune.track import UNTIMED, Changes, RunError, Track
 
 Settled = Callable[[Pairs[float]], bool]
 
@@ -40,16 +40,23 @@ def mean_ms(sample: Sample) -> float:
 
 
 def in_blocks(
-    track: Track, changes: Changes, toggle: Toggle, looks: Sequence[int], settled: Settled
+    track: Track,
+    changes: Changes,
+    toggle: Toggle,
+    looks: Sequence[int],
+    settled: Settled,
+    known: Pairs[float] = UNTIMED,
 ) -> Pairs[float]:
     """Pairs of blocks with the last changes off and on, until a look settles it.
 
     There are fewer than the first look wants where the script is too short to be cut into blocks.
     """
-    found: Pairs[float] = Pairs()
+    found = known if len(known.before) >= pairs.FEWEST else UNTIMED
     while len(found.before) < looks[-1]:
+        if len(found.before) in looks and settled(found):
+            break
         new = track.blocks(changes, toggle)
         found = Pairs((*found.before, *new.before), (*found.after, *new.after))
-        if len(new.before) < pairs.FEWEST or (len(found.before) in looks and settled(found)):
+        if len(new.before) < pairs.FEWEST:
             break
     return found

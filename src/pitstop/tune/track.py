@@ -9,6 +9,7 @@ from pitstop.core.trial import Verdict
 from pitstop.tune.plan import Toggle, Wanted
 
 Changes = tuple[Wanted, ...]
+UNTIMED: Pairs[float] = Pairs()
 
 
 class RunError(Exception):
@@ -35,13 +36,17 @@ class Checked:
     apart: float = 0.0  # of the untouched script: how far two runs of it part in time
     recompiled: int = 0  # functions compiled again, for other shapes or values
     steps: int = 0  # that it did
+    times: Pairs[float] = UNTIMED  # of its last change off and on, where the run went on so
 
 
 class Track(Protocol):
     """A run that comes to nothing raises ``RunError``."""
 
-    def check(self, changes: Changes) -> Checked:
-        """Run it once with these changes, and look at its numbers."""
+    def check(self, changes: Changes, toggle: Toggle | None = None) -> Checked:
+        """Run it once with these changes, and look at its numbers.
+
+        With a toggle the run goes on: the last of them is switched off and on, and timed.
+        """
 
     def sample(self, changes: Changes) -> Sample:
         """Run it once with these changes, to be timed."""

@@ -128,8 +128,6 @@ def _run(
 ) -> TrialRun:
     asked = replace(wanted, folder=str(folder), steps=settings.steps)
     also = [(plan.BEGIN, asked.to_json())]
-    if wanted.outputs:
-        also.append((readings.BEGIN, str(folder)))
     if settings.lists_writes:
         also.insert(0, (written.BEGIN, environment[FIRST].partition(" ")[2]))
     extra = {} if settings.in_place else environment
@@ -144,13 +142,26 @@ def _run(
         words, folder, settings.steps, settings.warmup, settings.inspect, tuple(also), apart
     )
     wall_s = time.monotonic() - begun
+    ended = ending(recording, wall_s, settings.timeout_s)
+    if wanted.outputs and wanted.toggle:
+        counts = [_until(each, wanted.toggle.warmup - 1) for each in recording.evidences]
+        recording = replace(recording, evidences=tuple(counts))
     return TrialRun(
         recording,
-        ending(recording, wall_s, settings.timeout_s),
+        ended,
         wall_s,
         tuple(plan.read_outcomes(folder)),
         readings.read(folder, recording.evidences[0]),
     )
+
+
+def _until(evidence: Evidence, steps: int) -> Evidence:
+    """The first steps alone: what comes after them was timed, with changes off and on."""
+    kept = evidence.steps[:steps]
+    if len(kept) < steps:
+        return evidence
+    memory = tuple(each for each in evidence.memory if each.at_s <= kept[-1].ended_s)
+    return replace(evidence, steps=kept, memory=memory or evidence.memory)
 
 
 def _environment(tag: str, folder: Path, temporary: Path) -> dict[str, str]:

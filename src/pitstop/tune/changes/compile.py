@@ -31,7 +31,7 @@ def variants(facts: Facts) -> Iterator[Options]:
         yield {"scope": "inside-checkpoints"}
 
 
-@change("rounding", toggles=True, variants=variants, when=When(useless=compiles_itself))
+@change("rounding", toggles=True, alone=True, variants=variants, when=When(useless=compiles_itself))
 def compile(script: "Script") -> None:  # noqa: A001 what torch calls it
     """Compile the model: fused kernels, and fewer launches from Python.
 

@@ -22,6 +22,7 @@ def variants(facts: Facts) -> Iterator[Options]:  # noqa: ARG001 the same for an
     "exact",
     helps=("time", "memory"),
     toggles=True,
+    alone=True,
     variants=variants,
     when=When(work="inference", useless=no_graph),
 )

@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from pitstop.core.evidence import Evidence
 from pitstop.tune.change import When, change
-from pitstop.tune.seen import data_is_there
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
 def useless(evidence: Evidence) -> str:
-    """Whether nothing lies in pinned memory, nor will with other settings of the loader."""
-    pinned = any(each.pinned for each in evidence.loaders) or not data_is_there(evidence)
+    """Whether no loader puts its batches into pinned memory; where it should, a finding asks."""
+    pinned = any(each.pinned for each in evidence.loaders)
     return "" if pinned or not evidence.loaders else "no batch lies in pinned memory"
 
 
