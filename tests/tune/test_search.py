@@ -377,6 +377,12 @@ def test_without_room_for_fresh_pairs_all_that_was_kept_is_switched_in_one_proce
     assert not track.runs("sample")
 
 
+def test_a_change_that_alone_was_kept_is_proved_anew_where_there_is_room_for_blocks():
+    found, track = short_of_time(lambda on: 80.0 if on else 100.0, candidate("tf32"))
+    assert track.log[-1] == ("blocks", ("tf32",))
+    assert leading(found, "time").reason.endswith("by blocks of steps in one process")
+
+
 def test_without_room_for_fresh_pairs_the_trial_of_the_only_change_is_its_proof():
     found, track = short_of_time(lambda on: 80.0 if on else 100.0, LOADER_OF_ONE)
     assert found.proof == (replace(found.trials[0].step, reason="more than 1.0 %, in its trial"),)

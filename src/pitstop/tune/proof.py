@@ -50,7 +50,7 @@ class Proof:
                 if not self._by_pairs(most) and self._switched:
                     listener.doing("the proof, closer: all that is kept off and on")
                     self._in_blocks()
-            elif not (self._by_its_trial() or (self._switched and self._in_blocks())):
+            elif not ((self._switched and self._in_blocks()) or self._by_its_trial()):
                 few = max(1, most)
                 self._note(f"the proof has only {count(few, 'pair')}, since {SPENT}")
                 self._by_pairs(few)
