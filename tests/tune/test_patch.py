@@ -212,6 +212,8 @@ def folder(tmp_path):
          ["    model = model.to(memory_format=torch.channels_last)",
           "        out = model(x.to(memory_format=torch.channels_last))"]),
         (("compile", {"scope": "whole"}), ["    model.compile()"]),
+        (("compile", {"scope": "whole", "mode": "reduce-overhead"}),
+         ['    model.compile(mode="reduce-overhead")']),
         (("compile", {"scope": "blocks"}),
          ["    for layer in model.modules():",
           '        if type(layer).__name__ in {"Block"}:', "            layer.compile()"]),

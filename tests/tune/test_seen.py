@@ -6,6 +6,7 @@ from pitstop.core.evidence import (
     NOWHERE,
     Compiled,
     Evidence,
+    Gap,
     Loader,
     Memory,
     ModuleCall,
@@ -13,7 +14,7 @@ from pitstop.core.evidence import (
     Settings,
     Step,
 )
-from pitstop.tune.change import find_change
+from pitstop.tune.change import Facts, find_change
 from pitstop.tune.seen import own_precision
 
 CONVOLUTION, PRODUCT = (
@@ -94,3 +95,13 @@ def test_what_the_first_run_makes_useless_is_not_tried(name, without, with_it):
 )
 def test_a_first_run_that_was_not_looked_at_closely_tells_nothing(name):
     assert not find_change(name).when.useless(Evidence(steps=(Step(100.0),) * 3))
+
+
+@pytest.mark.parametrize(
+    ("device", "launching_ms", "graphs"), [("cuda", 40, True), ("cuda", 10, False), ("cpu", 40, 0)]
+)
+def test_cuda_graphs_are_tried_where_a_gpu_waits_for_launches(device, launching_ms, graphs):
+    gaps = (Gap("launch", 1e3 * launching_ms, 400), Gap("python", 50e3, 2))
+    evidence = Evidence(gaps=gaps, timeline_ms=100.0)
+    tried = find_change("compile").tries(Facts(evidence, device))
+    assert ({"scope": "whole", "mode": "reduce-overhead"} in tried) == graphs

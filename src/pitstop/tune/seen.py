@@ -7,6 +7,7 @@ from pitstop.diagnose.operations import EMPTYING, short
 from pitstop.diagnose.precision import PRODUCTS, in_float32
 
 GROWS = 0.01  # of the memory reserved on a GPU: a single small tensor may come late
+LAUNCHING = 0.25  # of the step: CUDA graphs take longer to compile, and keep memory
 WAITS = 0.02  # of the step: what a loader could save at most; below this it is not worth a trial
 
 
@@ -29,6 +30,12 @@ def no_float32(evidence: Evidence) -> str:
     if not products or in_float32(evidence, PRODUCTS):
         return ""
     return "nothing is multiplied in float32"
+
+
+def waits_for_launches(evidence: Evidence) -> bool:
+    """Whether a GPU is idle for much of the step because its next kernel is not launched yet."""
+    idle_ms = sum(each.micros for each in evidence.gaps if each.cause == "launch") / 1e3
+    return 0 < LAUNCHING * (evidence.timeline_ms or 0.0) < idle_ms
 
 
 def no_group_norm(evidence: Evidence) -> str:

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
-from pitstop.tune.seen import compiles_itself, no_checkpoint
+from pitstop.tune.seen import compiles_itself, no_checkpoint, waits_for_launches
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
@@ -16,6 +16,7 @@ Compiled = Callable[[Function], Function]
 
 MOST_GRAPHS = 128  # of one function: deep networks have so many blocks; torch gives up at 8
 OLD_LIMIT = "cache_size_limit"  # its name before torch 2.7
+GIVEN = ("backend", "mode")  # options that are torch's own
 CHECKPOINTS = {"checkpoint", "_gradient_checkpointing_func"}  # torch's name, and the libraries'
 
 
@@ -23,12 +24,15 @@ def variants(facts: Facts) -> Iterator[Options]:
     """The whole model; its repeated blocks; what is checkpointed, for models that break the first.
 
     Blocks compile faster and survive what cannot be compiled around them. Inside checkpoints a
-    compiler sees no checkpoint at all, which some versions of torch cannot trace.
+    compiler sees no checkpoint at all, which some versions of torch cannot trace. Where a GPU waits
+    for launches, the whole model is also captured as CUDA graphs, which launch at once.
     """
     yield {"scope": "whole"}
     yield {"scope": "blocks"}
     if not no_checkpoint(facts.evidence):
         yield {"scope": "inside-checkpoints"}
+    if facts.device == "cuda" and waits_for_launches(facts.evidence):
+        yield {"scope": "whole", "mode": "reduce-overhead"}
 
 
 @change("rounding", toggles=True, alone=True, variants=variants, when=When(useless=compiles_itself))
@@ -41,11 +45,11 @@ def compile(script: "Script") -> None:  # noqa: A001 what torch calls it
     """
     torch = script.torch
     own = torch.compile
-    backend = script.options.get("backend", "inductor")
+    given = {name: script.options[name] for name in GIVEN if name in script.options}
     _configure(script)
 
     def compiled(function: Function) -> Function:
-        result: Function = own(function, backend=backend)
+        result: Function = own(function, **given)
         return result
 
     def by_script(original: Function, *given: Any, **named: Any) -> Any:

@@ -14,6 +14,7 @@ from pitstop.tune.permanent.checkpointing_off import CHECKPOINT
 from pitstop.tune.plan import Options
 from pitstop.tune.sites import Left, Sites, in_file, torch_name
 
+GIVEN = ("backend", "mode")  # options that are torch's own
 BLOCKS = """\
 for layer in {model}.modules():
 \tif type(layer).__name__ in {names}:
@@ -22,8 +23,7 @@ for layer in {model}.modules():
 
 def compile(sites: Sites, options: Options) -> Iterator[Edit | Left]:  # noqa: A001 torch's name
     """Behind the building of each model, or at what is checkpointed."""
-    given = f"backend={str(options['backend'])!r}" if "backend" in options else ""
-    given = given.replace("'", '"')
+    given = ", ".join(f'{name}="{options[name]}"' for name in GIVEN if name in options)
     yield from SCOPES[str(options.get("scope", "whole"))](sites, given)
 
 
