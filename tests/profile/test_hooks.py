@@ -2,8 +2,10 @@
 
 import contextlib
 import inspect
+import json
 import pickle
 import threading
+import types
 
 import pytest
 
@@ -16,8 +18,10 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter  # noqa: E402
 
 from pitstop.profile import hooks, recorder  # noqa: E402
 from pitstop.profile.collect import collect  # noqa: E402
+from pitstop.profile.loaders import ALL_LOOKED_AT, SHORT_US, Loaders  # noqa: E402
 from pitstop.profile.modules import KNOWN_AFTER  # noqa: E402
 from pitstop.profile.options import Options  # noqa: E402
+from pitstop.profile.scope import REST_STEPS, Scope  # noqa: E402
 from pitstop.profile.shown import hooks_shown  # noqa: E402
 
 PATCHED = (
@@ -191,6 +195,75 @@ def test_another_thread_is_not_listened_to(recording, tmp_path):
     thread.join()
     recording.close()
     assert collect(tmp_path, 0)[0].loaders == ()
+
+
+def test_a_step_in_another_thread_ends_no_step(recording, tmp_path):
+    class Raises(torch.optim.SGD):
+        @torch.no_grad()
+        def step(self, closure=None):
+            if next(raises):
+                raise MemoryError
+
+    raises = iter([True, False, False])
+    optimizer = Raises([torch.zeros(1, requires_grad=True)], 1e-3)
+    with contextlib.suppress(MemoryError):
+        optimizer.step()
+    thread = threading.Thread(target=optimizer.step)
+    thread.start()
+    thread.join()
+    optimizer.step()
+    recording.close()
+    assert len(collect(tmp_path, 0)[0].steps) == 1
+
+
+def test_a_model_that_is_exported_is_not_called_by_the_script(recording, tmp_path):
+    model = torch.nn.Linear(2, 2)
+    for _ in range(2 * KNOWN_AFTER):
+        model(torch.ones(1, 2))
+    torch.export.export(model, (torch.ones(1, 2),), strict=False)
+    recording.close()
+    assert len(collect(tmp_path, 0)[0].steps) == 2 * KNOWN_AFTER - 1
+
+
+def test_a_batch_is_for_training_if_a_backward_pass_comes_before_the_next(recording, tmp_path):
+    weight = torch.zeros(1, requires_grad=True)
+    for number, (x,) in enumerate(DataLoader(TensorDataset(torch.zeros(8, 1)))):
+        for _ in range(number % 3):
+            (weight * x).sum().backward()
+    recording.close()
+    (path,) = tmp_path.glob("rank*.jsonl")
+    told = [note for note in map(json.loads, path.read_text().splitlines()) if "fetched" in note]
+    assert [note["fetched"][5] for note in told] == [0, 0, 2, 4, 5]
+
+
+def test_what_short_waits_are_spent_on_is_not_asked_after_the_first(monkeypatch):
+    class Iterator:
+        _num_yielded, _dataset = 2, [1]
+
+    lines = []
+    own = iter(range(10**6, 10**9, 10**6))
+    monkeypatch.setattr("pitstop.profile.loaders.thread_time_ns", lambda: next(own))
+    loaders = Loaders(lambda: 0, types.SimpleNamespace(line=lines.append))
+    iterator = Iterator()
+    monkeypatch.setattr(loaders, "_describe", lambda *_: None)
+    for waited_us in [SHORT_US] * 32 + [5000] * 3 + [SHORT_US] * 2:
+        loaders.number(iterator)
+        loaders.got(iterator, None, waited_us)
+    loaders.finish()
+    counted = SHORT_US * (ALL_LOOKED_AT + 1) + 2 * 5000  # the first long one came unexpected
+    assert lines[-1]["fetched"][-2:] == [counted, 1000 * (ALL_LOOKED_AT + 3)]
+
+
+def test_when_all_is_seen_only_a_loss_that_is_not_finite_ends_the_rest(tmp_path):
+    scope = Scope(Options(str(tmp_path), warmup=0, baseline=0, inspect=1))
+    scope._sampled = 10**6  # enough
+    scope.wants(7)
+    assert scope.rests_until == 7 + REST_STEPS
+    loss = (torch.zeros(1, requires_grad=True) / 0).sum()
+    assert list(scope.backward_begins(loss, 1.0, 7)) == []
+    assert scope.rests_until == 7 + REST_STEPS
+    list(scope.backward_begins(loss, loss.item(), 7))
+    assert scope.rests_until <= 8
 
 
 def test_a_loader_built_again_for_each_epoch_is_one_loader(recording, tmp_path):

@@ -4,18 +4,21 @@ from collections.abc import Callable
 from typing import Any
 
 
+def ignore(_: Exception) -> None:
+    """What is done about a failure that nobody needs to hear of."""
+
+
 def attempt(
     action: Callable[..., Any],
     *arguments: Any,
     otherwise: Any = None,
-    failed: Callable[[Exception], None] | None = None,
+    failed: Callable[[Exception], None] = ignore,
 ) -> Any:
     """The value of ``action``; where it raises, ``failed`` is told and ``otherwise`` returned."""
     try:
         return action(*arguments)
     except Exception as error:  # noqa: BLE001 never in the user's way
-        if failed is not None:
-            failed(error)
+        failed(error)
         return otherwise
 
 

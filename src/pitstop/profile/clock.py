@@ -7,40 +7,39 @@ whole microseconds: this happens several times in every step of every run.
 from time import perf_counter_ns
 
 PHASES = ("wait", "forward", "backward", "optimizer", "saving", "other")
-NOTHING_SPENT = dict.fromkeys(PHASES, 0)
+WAIT, FORWARD, BACKWARD, OPTIMIZER, SAVING, OTHER = range(len(PHASES))
 
 
 class Clock:
     """Where the time has gone since the last slice."""
 
     def __init__(self) -> None:
-        self.open: list[str] = []  # phases begun and not ended
+        self.open: list[int] = []  # phases begun and not ended
         self.begun_us = self.cursor_us = now_us()
-        self._spent = NOTHING_SPENT.copy()
+        self._spent = [0] * len(PHASES)
 
     @property
     def phase(self) -> str:
-        """The phase that runs now; empty between two."""
-        return self.open[-1] if self.open else ""
+        """The name of the phase that runs now; empty between two."""
+        return PHASES[self.open[-1]] if self.open else ""
 
-    def enter(self, phase: str) -> bool:
+    def enter(self, phase: int) -> bool:
         """Begin a phase; false where it does not count, because it is nested in another.
 
         What lies between the last event and a backward pass is the forward pass. An optimizer
         step may run both inside itself (a closure), and then they count as themselves.
         """
-        if self.open and (self.open != ["optimizer"] or phase == "saving"):
+        if self.open and (self.open != [OPTIMIZER] or phase == SAVING):
             return False
-        self.spend("forward" if phase == "backward" else "other")
+        self.spend(FORWARD if phase == BACKWARD else OTHER)
         self.open.append(phase)
         return True
 
-    def leave(self, phase: str) -> int:
-        """End a phase that ``enter`` began; return its microseconds."""
-        self.open.pop()
-        return self.spend(phase)
+    def leave(self) -> int:
+        """End the phase that ``enter`` began last; return its microseconds."""
+        return self.spend(self.open.pop())
 
-    def spend(self, phase: str = "other") -> int:
+    def spend(self, phase: int = OTHER) -> int:
         """Count what has passed since the last call for a phase; return it."""
         now = perf_counter_ns() // 1000
         passed = now - self.cursor_us
@@ -50,12 +49,12 @@ class Clock:
 
     def skip(self) -> None:
         """What has passed is our own work, and belongs to no phase."""
-        self.cursor_us = now_us()
+        self.cursor_us = perf_counter_ns() // 1000
 
     def take(self) -> list[int]:
         """What was spent on each phase; a new slice begins."""
-        spent, self._spent = self._spent, NOTHING_SPENT.copy()
-        return list(spent.values())
+        spent, self._spent = self._spent, [0] * len(PHASES)
+        return spent
 
 
 def now_us() -> int:

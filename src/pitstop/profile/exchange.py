@@ -14,7 +14,7 @@ class Exchange:
     def __init__(self) -> None:
         self._spent_us = 0
         self._since_us = 0  # when the collective that runs now was called
-        self._peers: bool | None = None  # whether there are other ranks; known with the first loss
+        self.peers: bool | None = None  # whether there are other ranks; known with the first loss
         self._own: tuple[int, int] | None = None  # clocks at the begin of a backward pass
 
     def begin(self) -> bool:
@@ -35,9 +35,9 @@ class Exchange:
         On a CPU the gradients are exchanged within it, out of sight: where there are other ranks,
         the time in which this thread did not run is the time it waited for them.
         """
-        if self._peers is None:
-            self._peers = _has_peers()
-        if self._peers and root is not None and not root.is_cuda:
+        if self.peers is None:
+            self.peers = _has_peers()
+        if self.peers and root is not None and not root.is_cuda:
             self._own = thread_time_ns(), self._spent_us
 
     def backward_ends(self, wall_us: int) -> None:

@@ -8,7 +8,8 @@ the script has started, and none touches random numbers.
 from typing import Any
 
 import torch
-from torch.compiler import is_compiling
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
@@ -16,6 +17,7 @@ from torch.optim.optimizer import (
 )
 
 from pitstop.profile.attempt import attempt
+from pitstop.profile.clock import SAVING
 from pitstop.profile.loader_hooks import batches, epochs, loaders, workers
 from pitstop.profile.modules import OutermostCalls
 from pitstop.profile.patch import Function, Given, Undo, argument, patch, told, unseen
@@ -65,19 +67,20 @@ def optimizers(recorder: Recorder) -> Undo:
 
 def optimizer_steps(recorder: Recorder) -> Undo:
     """torch.optim global step hooks: when an optimizer steps, and how long it takes."""
-    counted: dict[int, bool | None] = {}  # those that step now, by their ids
 
     def before(optimizer: Optimizer, *_: Any) -> None:
-        if is_compiling() or not recorder.listens():
-            return
-        if id(optimizer) in counted:  # its last step has raised
-            counted.clear()
-            attempt(recorder.died, failed=recorder.fail)
-        counted[id(optimizer)] = attempt(recorder.enter, "optimizer", failed=recorder.fail)
+        if not is_dynamo_compiling():
+            try:
+                recorder.begin_step(optimizer)
+            except Exception as error:  # noqa: BLE001 never in the user's way
+                recorder.fail(error)
 
     def after(optimizer: Optimizer, *_: Any) -> None:
-        if not is_compiling() and recorder.listens() and counted.pop(id(optimizer), False):
-            attempt(recorder.stepped, optimizer, failed=recorder.fail)
+        if not is_dynamo_compiling():
+            try:
+                recorder.end_step(optimizer)
+            except Exception as error:  # noqa: BLE001 likewise
+                recorder.fail(error)
 
     unseen(before)
     unseen(after)
@@ -171,9 +174,9 @@ def saving(recorder: Recorder) -> Undo:
     def build(original: Function) -> Function:
         return told(
             original,
-            lambda _: recorder.enter("saving"),
-            lambda *_: recorder.leave("saving"),
-            lambda _: recorder.leave("saving"),
+            lambda _: recorder.enter(SAVING),
+            lambda *_: recorder.leave(),
+            lambda _: recorder.leave(),
             recorder.fail,
         )
 
@@ -204,11 +207,14 @@ HOOKS = (
 )
 
 
-def _root(given: Given) -> torch.Tensor | None:
+def _root(given: Given) -> Tensor | None:
     """The first tensor that a backward pass starts from."""
-    tensors = argument(given, 0, "tensors")
-    first = tensors[0] if isinstance(tensors, list | tuple) and tensors else tensors
-    return first if isinstance(first, torch.Tensor) else None
+    arguments, options = given
+    root = arguments[0] if arguments else options.get("tensors")
+    if isinstance(root, Tensor):
+        return root
+    first = root[0] if isinstance(root, list | tuple) and root else None
+    return first if isinstance(first, Tensor) else None
 
 
 def _all(undos: list[Undo]) -> Undo:

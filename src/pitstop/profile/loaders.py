@@ -9,6 +9,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from math import inf
 from time import thread_time_ns
 from typing import Any
 
@@ -22,6 +23,7 @@ from pitstop.profile.writer import Writer
 LOOKED_AT = 8  # members of each part of a batch whose shapes are read: a few microseconds
 ALL_LOOKED_AT = 16  # batches; shapes that change have changed by then
 SOME_LOOKED_AT = 8  # of the later ones every eighth, for those that change seldom
+SHORT_US = 500  # a wait that no worker would shorten; what it was spent on is not asked
 MOST_SHAPES = 256  # more say nothing new: no shape comes back
 SEQUENCES = (list, tuple)
 
@@ -36,8 +38,10 @@ class _Seen:
         self.described = False
         self.batches = self.batch_bytes = 0
         self.learned = 0  # batches that a backward pass followed, before the next one
+        self.since = inf  # backward passes before its latest batch
         self.starts = self.start_us = 0
-        self.waited_us = self.computed_us = 0  # for batches, and the thread's own work meanwhile
+        self.asks = True  # whether to ask what the next wait is spent on: its thread's own work?
+        self.waited_us = self.computed_us = 0  # of all waits that this was asked of
         self.shapes: set[tuple[Any, ...] | None] = set()
 
 
@@ -52,8 +56,8 @@ class Loaders:
         self._iterators: weakref.WeakKeyDictionary[Any, _Seen] = weakref.WeakKeyDictionary()
         self._iterator: Callable[[], Any] = lambda: None  # the one asked last
         self._last = _Seen(-1, NOWHERE, None)
-        self._asked_ns = 0  # what this thread had computed when it asked for a batch
-        self._fresh: set[_Seen] = set()  # those with a batch since the last backward pass
+        self._asked_ns = 0  # this thread's work before it asked for a batch; 0: not measured
+        self.backward_passes = 0  # so far; each learns from the latest batch of every loader
 
     def built(self, loader: Any, dataset: Any) -> None:
         """A loader is being built; where a library does that to wrap one, the first line counts."""
@@ -88,35 +92,38 @@ class Loaders:
             if not self._last.described:
                 with torch._C.DisableTorchFunction():
                     self._describe(self._last, iterator)
-        self._asked_ns = thread_time_ns()
+        self._asked_ns = thread_time_ns() if self._last.asks else 0
         return self._last.number
 
     def got(self, iterator: Any, batch: Any, waited_us: int) -> None:
         """A batch has come; the script's modes must not see us look at it."""
         seen = self._last
         seen.batches += 1
-        seen.waited_us += waited_us
-        seen.computed_us += (thread_time_ns() - self._asked_ns) // 1000
-        self._fresh.add(seen)
+        if self._asked_ns:
+            seen.waited_us += waited_us
+            seen.computed_us += (thread_time_ns() - self._asked_ns) // 1000
+        seen.asks = waited_us > SHORT_US or seen.batches < ALL_LOOKED_AT
+        seen.learned += self.backward_passes > seen.since
+        seen.since = self.backward_passes
         if iterator._num_yielded == 1:  # the first of an epoch
             seen.start_us += waited_us
         if seen.batches <= ALL_LOOKED_AT or seen.batches % SOME_LOOKED_AT == 0:
-            with torch._C.DisableTorchFunction():
-                shapes = _shapes(batch)
-            if shapes not in seen.shapes and shapes and len(seen.shapes) < MOST_SHAPES:
-                seen.shapes.add(shapes)
-        if seen.batches == 1:
-            with torch._C.DisableTorchFunction():
+            self._look(seen, batch)
+
+    def _look(self, seen: _Seen, batch: Any) -> None:
+        """Read what the batch is made of; now and then tell what is known, lest the run is killed.
+
+        A power of two is among the first few, or one of those that are looked at later.
+        """
+        with torch._C.DisableTorchFunction():
+            shapes = _shapes(batch)
+            if seen.batches == 1:
                 sizes = [each.numel() * each.element_size() for each in tensors(batch)]
-            seen.batch_bytes = sum(sizes)
+                seen.batch_bytes = sum(sizes)
+        if shapes not in seen.shapes and shapes and len(seen.shapes) < MOST_SHAPES:
+            seen.shapes.add(shapes)
         if _is_power_of_two(seen.batches):  # a killed run has half at least
             self._tell(seen)
-
-    def learned_from(self) -> None:
-        """A backward pass begins: the latest batch of each loader was for training."""
-        for seen in self._fresh:
-            seen.learned += 1
-        self._fresh.clear()
 
     def finish(self) -> None:
         """Tell the last numbers of every loader; in a run without batches, of unused ones too."""
@@ -153,7 +160,8 @@ class Loaders:
         self._writer.line_now({"number": seen.number, "loader": settings})
 
     def _tell(self, seen: _Seen) -> None:
-        times = seen.starts, seen.start_us, seen.learned, seen.waited_us, seen.computed_us
+        learned = seen.learned + (self.backward_passes > seen.since)
+        times = seen.starts, seen.start_us, learned, seen.waited_us, seen.computed_us
         counts = [seen.batches, seen.batch_bytes, len(seen.shapes), *times]
         self._writer.line({"number": seen.number, "fetched": counts})
 

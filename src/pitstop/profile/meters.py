@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from torch._C import _len_torch_dispatch_stack, _len_torch_function_stack
 
 MEMORY_US = 250_000  # memory statistics take tens of microseconds: ask four times a second
@@ -45,14 +46,14 @@ class Meter:
 
     def keep(self, value: Any) -> Any:
         """What is needed to read a number later: itself on the CPU, a pinned copy on a GPU."""
-        if type(value) is not torch.Tensor:
+        if type(value) is not Tensor:
             return None  # to read a distributed tensor talks to other ranks; a fake one has none
         if not (_len_torch_function_stack() or _len_torch_dispatch_stack()):
             return self._kept(value)
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             return self._kept(value)  # unseen by the script's modes, and by our own
 
-    def _kept(self, value: torch.Tensor) -> Any:
+    def _kept(self, value: Tensor) -> Any:
         if not value.is_cuda:
             try:
                 return float(value.item())

@@ -20,11 +20,14 @@ class Numbers:
         self._count += 1
         return self._count
 
-    def of(self, subject: Any, describe: Callable[[Any], dict[str, Any]]) -> int:
-        """The number of an object."""
-        number, living = self._known.get(id(subject), (-1, lambda: None))
-        if living() is not subject:
-            number = self.next()
-            self._known[id(subject)] = number, reference(subject)
-            self._writer.line_now({"number": number, **describe(subject)})
+    def of(self, subject: Any) -> int | None:
+        """The number of an object, if it has one."""
+        known = self._known.get(id(subject))
+        return known[0] if known is not None and known[1]() is subject else None
+
+    def give(self, subject: Any, description: dict[str, Any]) -> int:
+        """A number for an object that has none."""
+        number = self.next()
+        self._known[id(subject)] = number, reference(subject)
+        self._writer.line_now({"number": number, **description})
         return number

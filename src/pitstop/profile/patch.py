@@ -1,6 +1,7 @@
 """Patch: put a function of ours in the place of torch's, unnoticed, and take it away again."""
 
 import gc
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, wraps
@@ -8,9 +9,9 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import torch
-from torch.compiler import is_compiling
+from torch.compiler import is_dynamo_compiling
 
-from pitstop.profile.attempt import attempt, leave_no_trace
+from pitstop.profile.attempt import attempt, ignore, leave_no_trace
 
 Undo = Callable[[], None]
 Function = Callable[..., Any]
@@ -57,7 +58,7 @@ def unseen(function: Any, all_below: bool = True) -> None:
         if not hasattr(dynamo, "set_code_exec_strategy"):  # torch 2.6 skips functions one by one
             _skip([function])
             if all_below:
-                _skip_all_of_ours()
+                _skip_all_of_ours(len(sys.modules))
             return
         skip, default = dynamo._FrameAction.SKIP, dynamo._FrameAction.DEFAULT
         strategy = dynamo._FrameExecStrategy(skip, skip if all_below else default)
@@ -65,8 +66,11 @@ def unseen(function: Any, all_below: bool = True) -> None:
 
 
 @cache
-def _skip_all_of_ours() -> None:
-    """Skip every function of this package; they call little else that Dynamo would compile."""
+def _skip_all_of_ours(_: int) -> None:
+    """Skip every function of this package; they call little else that Dynamo would compile.
+
+    Again when there are more modules: some of ours may be among them.
+    """
     found = [each for each in gc.get_objects() if type(each) is FunctionType]
     _skip([each for each in found if (each.__module__ or "").startswith(f"{__package__}.")])
 
@@ -86,19 +90,25 @@ def told(
     begins: Callable[[Given], object],
     ends: Callable[[Given, Any], object] | None = None,
     fails: Callable[[Given], object] | None = None,
-    failed: Callable[[Exception], None] | None = None,
+    failed: Callable[[Exception], None] = ignore,
 ) -> Function:
     """The same function, which tells of its calls; what ``begins`` denies is told no further.
 
     Within a graph of Dynamo it tells nothing. A failure of ours is ``failed``, an error of the
     original passes through and shows no frame of ours: to raise again adds none.
     """
+    for each in (begins, ends, failed):
+        unseen(each)
 
     def call(*arguments: Any, **options: Any) -> Any:
-        if is_compiling():
+        if is_dynamo_compiling():
             return original(*arguments, **options)
         given = arguments, options
-        counts = attempt(begins, given, failed=failed)
+        try:
+            counts = begins(given)
+        except Exception as error:  # noqa: BLE001 never in the user's way
+            counts = None
+            failed(error)
         try:
             result = original(*arguments, **options)
         except BaseException as error:
@@ -107,7 +117,10 @@ def told(
             leave_no_trace(error)
             raise
         if counts and ends:
-            attempt(ends, given, result, failed=failed)
+            try:
+                ends(given, result)
+            except Exception as error:  # noqa: BLE001 likewise
+                failed(error)
         return result
 
     return call

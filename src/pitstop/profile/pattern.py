@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterator, Sequence
 KINDS = ("marked", "optimizer", "loader", "module")  # what may end a step, the strongest first
 LONGEST = 64  # calls in one cycle; beyond this, what repeats is the script, not the step
 LATEST = 2 * LONGEST  # calls looked at: two of the longest cycles
+MOST_KEPT = 2 * LATEST  # calls; then the older half is dropped
 NEARLY = 0.05  # share of the calls by which a shorter cycle may explain less than a longer one
 MOSTLY = 0.7  # share of the calls; a critic's five in a row explain two thirds of six
 
@@ -21,14 +22,10 @@ class Cycle:
     def __init__(self) -> None:
         self._latest: list[Hashable] = []
         self.calls = 0
+        self.complete = 0  # whole cycles so far
         self.length = 1
         self._before = 0  # calls that belong to no cycle: a scaler skipped the other optimizer
         self._left = False  # whether the cycle does not fit, or is not settled
-
-    @property
-    def complete(self) -> int:
-        """Whole cycles so far."""
-        return (self.calls - self._before) // self.length
 
     def add(self, call: Hashable) -> bool:
         """Take one more call; say whether it completes a cycle."""
@@ -37,14 +34,15 @@ class Cycle:
         latest.append(call)
         if len(latest) > self.length and call != latest[-1 - self.length]:
             self._left = True
-        if self._left and (self.calls <= LATEST or len(latest) == 2 * LATEST):
+        if self._left and (self.calls <= LATEST or len(latest) == MOST_KEPT):
             self.length = shortest_cycle(latest)  # seldom: it takes milliseconds
             ends = list(cycle_ends(latest))
             self._left = not ends  # a cycle was not seen twice yet
             self._before = (self.calls - len(latest) + 1 + ends[-1]) % self.length if ends else 0
-        if len(latest) == 2 * LATEST:
+        if len(latest) == MOST_KEPT:
             del latest[:LATEST]
-        return (self.calls - self._before) % self.length == 0
+        self.complete, rest = divmod(self.calls - self._before, self.length)
+        return rest == 0
 
 
 def shortest_cycle(calls: Sequence[Hashable]) -> int:

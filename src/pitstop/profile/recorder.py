@@ -15,8 +15,11 @@ from math import isfinite
 from threading import get_ident
 from typing import Any
 
+from torch._C._autograd import _profiler_enabled
+from torch.compiler import is_compiling
+
 from pitstop.profile.attempt import attempt
-from pitstop.profile.clock import Clock
+from pitstop.profile.clock import BACKWARD, OPTIMIZER, WAIT, Clock
 from pitstop.profile.compiling import compiled
 from pitstop.profile.exchange import Exchange
 from pitstop.profile.loaders import Loaders
@@ -55,19 +58,22 @@ class Recorder:
         self._loaders = Loaders(self._numbers.next, self._writer)
         self._optimizers = Optimizers()
         self._other_steps = False  # whether steps are batches or optimizer steps
+        self._limit = options.steps or sys.maxsize
+        self._looked_at = 0  # 1 where the current step is, and so is no baseline
         self._loader = -1
         self._working = ""  # what the current slice works on: a batch, a model call, or nothing
         self._last: dict[str, int] = {}  # the module of the current call
+        self._stepping: dict[int, bool] = {}  # optimizers by id, and whether their step counts
         self._loss = self._gradient_norm = self._scale = None
         self._unscaled: tuple[int, Any] = (0, None)
 
-    def enter(self, phase: str) -> bool:
+    def enter(self, phase: int) -> bool:
         """Begin a phase; false where it does not count: nested in another, or another thread."""
         return self.listens() and self._clock.enter(phase)
 
-    def leave(self, phase: str) -> int:
-        """End a phase that ``enter`` began; return its microseconds."""
-        return self._clock.leave(phase)
+    def leave(self) -> None:
+        """End the phase that ``enter`` began."""
+        self._clock.leave()
 
     def loader_built(self, loader: Any, dataset: Any) -> None:
         """A DataLoader is being built."""
@@ -106,7 +112,7 @@ class Recorder:
         self._loader = number
         if self._meter.on_gpu:
             self._meter.wait_begins()
-        return self._clock.enter("wait")
+        return self._clock.enter(WAIT)
 
     def _end_model_steps(self) -> None:
         self._other_steps = True
@@ -116,7 +122,7 @@ class Recorder:
         """The waiting is over, with a batch or without; return its microseconds."""
         if self._meter.on_gpu:
             self._meter.wait_ends()
-        return self.leave("wait")
+        return self._clock.leave()
 
     def end_epoch(self) -> None:
         """There is no further batch: what comes next may be no validation any more."""
@@ -143,20 +149,23 @@ class Recorder:
 
     def begin_backward(self, root: Any) -> bool:
         """A backward pass begins at ``root``, which is the loss, perhaps scaled."""
-        if not self.enter("backward"):
+        if not self.listens() or not self._clock.enter(BACKWARD):
             return False
-        self._loaders.learned_from()
+        self._loaders.backward_passes += 1
         known, loss = self._unscaled
         self._loss = self._keep(loss if known == id(root) else root)
         self._unscaled = (0, None)
         for line in self._scope.backward_begins(root, self._loss, self._steps.done):
             self._writer.line(line)
-        self._exchange.backward_begins(root)
+        if self._exchange.peers is not False:
+            self._exchange.backward_begins(root)
         return True
 
     def end_backward(self) -> None:
         """The backward pass is over."""
-        self._exchange.backward_ends(self.leave("backward"))
+        wall_us = self._clock.leave()
+        if self._exchange.peers:
+            self._exchange.backward_ends(wall_us)
 
     def begin_exchange(self) -> bool:
         """A collective is called; false where that does not count."""
@@ -175,26 +184,38 @@ class Recorder:
 
     def called(self, module: Any) -> None:
         """A model is called by the script itself."""
-        if self.listens():
+        if self.listens() and not is_compiling():  # torch.export calls it like the script does
             self.begin("module")
-            described = {"module": type(module).__name__}
-            self._last["module"] = self._numbers.of(module, lambda _: described)
+            number = self._numbers.of(module)
+            if number is None:
+                number = self._numbers.give(module, {"module": type(module).__name__})
+            self._last["module"] = number
 
     def optimizer_built(self, optimizer: Any) -> None:
         """An optimizer is being built."""
         if self.listens():
             self._optimizers.built(optimizer)
 
-    def died(self) -> None:
-        """The step of an optimizer has raised, and the script goes on: nothing is open any more."""
-        self._clock.open.clear()
+    def begin_step(self, optimizer: Any) -> None:
+        """An optimizer begins to step."""
+        if not self.listens():
+            return
+        if id(optimizer) in self._stepping:  # its last step has raised, and the script goes on
+            self._stepping.clear()
+            self._clock.open.clear()
+        self._stepping[id(optimizer)] = self._clock.enter(OPTIMIZER)
 
-    def stepped(self, optimizer: Any) -> None:
+    def end_step(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
-        self.leave("optimizer")
+        if not self.listens() or not self._stepping.pop(id(optimizer), False):
+            return
+        self._clock.leave()
         if not self._other_steps:
             self._end_model_steps()
-        self._end_slice("optimizer", self._numbers.of(optimizer, self._optimizers.described))
+        number = self._numbers.of(optimizer)
+        if number is None:
+            number = self._numbers.give(optimizer, self._optimizers.described(optimizer))
+        self._end_slice("optimizer", number)
 
     def mark(self, begins: bool) -> None:
         """The script says that a step of its own begins (what went before is in none) or ends."""
@@ -247,55 +268,62 @@ class Recorder:
 
     def _keep(self, value: Any) -> Any:
         """What is needed to read a number later; the script's own profiler must not see it."""
-        return None if self._scope.is_seen() else self._meter.keep(value)
+        if _profiler_enabled() and not self._scope.profiles:
+            return None
+        return self._meter.keep(value)
 
     def _end_slice(self, kind: str, number: int) -> None:
-        done, prepared = self._steps.done, self._steps.is_stronger(kind)
-        ended = self._steps.add(kind, number)
+        steps = self._steps
+        kind_before, done_before = steps.kind, steps.done
+        ended = steps.add(kind, number)
         self._write_slice(kind, number)
+        prepared = steps.kind != kind_before
         if prepared:
             self._writer.line({"anew": True})  # forget what was inspected so far: preparation
-        if prepared or self._steps.done < done:  # more makes a step than it seemed
+        if prepared or steps.done < done_before:  # more makes a step than it seemed
             self._begin_anew()
         if ended:
-            self._at_step_end(self._steps.done)
+            self._at_step_end(steps.done)
 
     def _begin_anew(self) -> None:
         """What is looked at now is no step: look no more at that, but at later ones."""
         self._scope.stop()
+        self._looked_at = 0
         scope = self._scope
         self._scope = Scope(self.options, scope.phase, scope.forensics, self._steps.done)
 
     def _write_slice(self, kind: str, number: int) -> None:
+        clock, meter = self._clock, self._meter
         row = [
-            self._clock.cursor_us - self._clock.begun_us,
+            clock.cursor_us - clock.begun_us,
             kind,
             number,
             self._loader,
-            int(self._scope.active),
-            *self._clock.take(),
+            self._looked_at,
+            *clock.take(),
             self._exchange.take(),
         ]
-        for complete in self._meter.complete(row, [self._loss, self._gradient_norm, self._scale]):
+        for complete in meter.complete(row, [self._loss, self._gradient_norm, self._scale]):
             self._writer.row(complete)
-            if not isfinite(complete[LOSS] or 0.0):  # on a GPU that is known late
+            if meter.on_gpu and not isfinite(complete[LOSS] or 0.0):  # there it is known late
                 self._scope.forensics.known_late()
         self._loss = self._gradient_norm = self._scale = None
 
     def _at_step_end(self, done: int) -> None:
         self.on_step_end(done)
-        self._inspect(done)
-        if self.options.steps and self._steps.are_enough(self.options.steps, self._optimizers):
+        if done >= self._scope.rests_until:
+            self._inspect(done)
+        self._clock.skip()  # our own work belongs to no step
+        if done >= self._limit and self._steps.are_enough(self._limit, self._optimizers):
             self.close()
             raise StopAfterSteps(0)
 
     def _inspect(self, done: int) -> None:
         """Begin or end what is done to chosen steps: first some are inspected, then sampled."""
-        looked = self._scope.active
         for line in self._scope.step_ended(done):
             self._writer.line(line)
         if self._scope.wants(done):
             self._scope.step_begins(done, self._thread, self._optimizers.living())
-        self._clock.skip()  # our own work belongs to no step
-        if looked or self._scope.active:
+        if self._looked_at or self._scope.active:
             self._meter.skip()
+        self._looked_at = int(self._scope.active)

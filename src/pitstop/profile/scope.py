@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from torch._C._autograd import _profiler_enabled
-
 from pitstop.core.evidence import ENOUGH_SAMPLES
 from pitstop.profile.attempt import attempt
 from pitstop.profile.inspector import Inspector
@@ -29,6 +27,7 @@ from pitstop.profile.timeline import Timeline, can_begin, started
 from pitstop.profile.workers import read_workers
 
 MOST_SAMPLED = 60  # steps; if they are shorter than the pauses between samples, so be it
+REST_STEPS = 16  # once all is seen, until it is asked whether a GPU has come into use
 LATER_STEPS = 2  # after the inspected ones: any loop variable has been set anew
 PATIENCE_SECONDS = 3.0  # with the baseline of a script whose steps take long
 FEWEST_BASELINE = 2
@@ -60,24 +59,29 @@ class Scope:
         self._sync_lines: list[Place] = []
         self.forensics = forensics or Forensics()
         self._trail: Trail | None = None
+        self.rests_until = 0 if self._inspected else sys.maxsize  # no need to ask before
         self.phase = phase  # of the step, as the recorder sees it
 
     @property
     def active(self) -> bool:
-        """Whether the current step is being looked at, and so is no baseline."""
+        """Whether the current step is being looked at."""
         return (self._inspector or self._sampler or self._timeline) is not None
 
-    def is_seen(self) -> bool:
-        """Whether a profiler that is not ours sees all that we do."""
-        ours = self._timeline or (self._inspector and self._inspector.profiled)
-        return _profiler_enabled() and not ours
+    @property
+    def profiles(self) -> bool:
+        """Whether a profiler of ours runs."""
+        return bool(self._timeline or (self._inspector and self._inspector.profiled))
 
     def wants(self, done: int) -> bool:
         """Whether the step after ``done`` finished ones should be looked at."""
         if not self._inspected or self._timeline:
             return False
         self._hasten(done)
-        return self._is_inspected(done) or (done >= self._first and self._is_measured(done))
+        if self._is_inspected(done) or (done >= self._first and self._is_measured(done)):
+            return True
+        if self._is_sampled and not self._trail:
+            self.rests_until = done + REST_STEPS
+        return False
 
     def _hasten(self, done: int) -> None:
         """End the baseline early where steps take long, unless other ranks would not know."""
@@ -102,8 +106,12 @@ class Scope:
     def _is_measured(self, done: int) -> bool:
         if self._is_timed(done):
             return True
-        enough = self._samples >= ENOUGH_SAMPLES or self._sampled >= MOST_SAMPLED
-        return not enough and (done - self._first - self._inspected) % 2 == 0
+        return not self._is_sampled and (done - self._first - self._inspected) % 2 == 0
+
+    @property
+    def _is_sampled(self) -> bool:
+        """Whether no further step is."""
+        return self._samples >= ENOUGH_SAMPLES or self._sampled >= MOST_SAMPLED
 
     def _is_timed(self, done: int) -> bool:
         return not self._timed and done > self._profiled and can_begin()
@@ -158,6 +166,7 @@ class Scope:
         if inspector and inspector.watch:
             attempt(forensics.learn, root, inspector.watch.flow)
         attempt(forensics.backward_begins, root, loss, done + 1, sys._getframe())
+        self.rests_until = 0
         yield from forensics.note()
 
     def stop(self) -> None:

@@ -19,30 +19,24 @@ class Steps:
 
     def __init__(self) -> None:
         self.kind = KINDS[-1]
+        self.cut_themselves = False  # whether they end by themselves, not only by the next one
+        self.done = 0
         self._cycles = {kind: Cycle() for kind in KINDS}
         self._awaits = False  # the first step of an optimizer
 
-    @property
-    def done(self) -> int:
-        """Steps finished so far."""
-        return self._cycles[self.kind].complete
-
-    @property
-    def cut_themselves(self) -> bool:
-        """Whether a step has an end of its own, not only the begin of the next one."""
-        return self.kind in SELF_CUTTING
-
-    def is_stronger(self, kind: str) -> bool:
-        """Whether what was counted so far turns out to be preparation."""
-        return kind != self.kind and kind in KINDS[: KINDS.index(self.kind)]
-
     def add(self, kind: str, number: int) -> bool:
         """Count an event of an optimizer, loader or module; say whether it ends a step."""
-        if kind not in KINDS:
+        cycle = self._cycles.get(kind)
+        if cycle is None:
             return False
-        if self.is_stronger(kind):
-            self.kind = kind
-        return self._cycles[kind].add(number) and kind == self.kind
+        ends = cycle.add(number)
+        if kind != self.kind:
+            if KINDS.index(kind) > KINDS.index(self.kind):
+                return False
+            self.kind = kind  # what was counted so far turns out to be preparation
+            self.cut_themselves = kind in SELF_CUTTING
+        self.done = cycle.complete
+        return ends
 
     def are_enough(self, limit: int, optimizers: Optimizers) -> bool:
         """Whether the run may end; until an optimizer steps, all may be preparation for that."""
