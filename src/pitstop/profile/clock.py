@@ -1,7 +1,8 @@
 """Clock: the run as one line of time, along which a cursor moves, split into phases.
 
 All that passes goes to exactly one phase, so the phases of a slice add up to the slice. Times are
-whole microseconds: this happens several times in every step of every run.
+whole microseconds. This happens several times in every step of every run, right after the script
+has filled the caches with its own data: there a call costs what it touches, so there are few.
 """
 
 from time import perf_counter_ns
@@ -16,7 +17,7 @@ class Clock:
     def __init__(self) -> None:
         self.open: list[int] = []  # phases begun and not ended
         self.begun_us = self.cursor_us = now_us()
-        self._spent = [0] * len(PHASES)
+        self.spent = [0] * len(PHASES)  # in this slice
 
     @property
     def phase(self) -> str:
@@ -31,30 +32,29 @@ class Clock:
         """
         if self.open and (self.open != [OPTIMIZER] or phase == SAVING):
             return False
-        self.spend(FORWARD if phase == BACKWARD else OTHER)
+        now = perf_counter_ns() // 1000
+        self.spent[FORWARD if phase == BACKWARD else OTHER] += now - self.cursor_us
+        self.cursor_us = now
         self.open.append(phase)
         return True
 
     def leave(self) -> int:
         """End the phase that ``enter`` began last; return its microseconds."""
-        return self.spend(self.open.pop())
-
-    def spend(self, phase: int = OTHER) -> int:
-        """Count what has passed since the last call for a phase; return it."""
         now = perf_counter_ns() // 1000
         passed = now - self.cursor_us
-        self._spent[phase] += passed
+        self.spent[self.open.pop()] += passed
         self.cursor_us = now
         return passed
+
+    def spend(self) -> None:
+        """Count what has passed between two phases."""
+        now = perf_counter_ns() // 1000
+        self.spent[OTHER] += now - self.cursor_us
+        self.cursor_us = now
 
     def skip(self) -> None:
         """What has passed is our own work, and belongs to no phase."""
         self.cursor_us = perf_counter_ns() // 1000
-
-    def take(self) -> list[int]:
-        """What was spent on each phase; a new slice begins."""
-        spent, self._spent = self._spent, [0] * len(PHASES)
-        return spent
 
 
 def now_us() -> int:

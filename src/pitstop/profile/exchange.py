@@ -12,7 +12,7 @@ class Exchange:
     """What the current slice has spent on other ranks, in microseconds."""
 
     def __init__(self) -> None:
-        self._spent_us = 0
+        self.spent_us = 0
         self._since_us = 0  # when the collective that runs now was called
         self.peers: bool | None = None  # whether there are other ranks; known with the first loss
         self._own: tuple[int, int] | None = None  # clocks at the begin of a backward pass
@@ -26,7 +26,7 @@ class Exchange:
 
     def end(self) -> None:
         """The collective has come back."""
-        self._spent_us += now_us() - self._since_us
+        self.spent_us += now_us() - self._since_us
         self._since_us = 0
 
     def backward_begins(self, root: Any) -> None:
@@ -38,19 +38,14 @@ class Exchange:
         if self.peers is None:
             self.peers = _has_peers()
         if self.peers and root is not None and not root.is_cuda:
-            self._own = thread_time_ns(), self._spent_us
+            self._own = thread_time_ns(), self.spent_us
 
     def backward_ends(self, wall_us: int) -> None:
         """The backward pass is over."""
         if self._own:
             (begun_ns, spent_us), self._own = self._own, None
             waited_us = wall_us - (thread_time_ns() - begun_ns) // 1000
-            self._spent_us = max(self._spent_us, spent_us + waited_us)
-
-    def take(self) -> int:
-        """What the slice that ends now has spent."""
-        spent, self._spent_us = self._spent_us, 0
-        return spent
+            self.spent_us = max(self.spent_us, spent_us + waited_us)
 
 
 def _has_peers() -> bool:

@@ -8,7 +8,6 @@ the script has started, and none touches random numbers.
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.optim.optimizer import (
     Optimizer,
@@ -20,7 +19,7 @@ from pitstop.profile.attempt import attempt
 from pitstop.profile.clock import SAVING
 from pitstop.profile.loader_hooks import batches, epochs, loaders, workers
 from pitstop.profile.modules import OutermostCalls
-from pitstop.profile.patch import Function, Given, Undo, argument, patch, told, unseen
+from pitstop.profile.patch import Function, Undo, argument, patch, told, unseen
 from pitstop.profile.ranks import processes
 from pitstop.profile.recorder import Recorder
 
@@ -98,9 +97,9 @@ def backward(recorder: Recorder) -> Undo:
     def build(original: Function) -> Function:
         return told(
             original,
-            lambda given: recorder.begin_backward(_root(given)),
-            lambda *_: recorder.end_backward(),
-            lambda _: recorder.end_backward(),
+            recorder.begin_backward,
+            recorder.end_backward,
+            recorder.end_backward,
             recorder.fail,
         )
 
@@ -205,16 +204,6 @@ HOOKS = (
     models,
     processes,
 )
-
-
-def _root(given: Given) -> Tensor | None:
-    """The first tensor that a backward pass starts from."""
-    arguments, options = given
-    root = arguments[0] if arguments else options.get("tensors")
-    if isinstance(root, Tensor):
-        return root
-    first = root[0] if isinstance(root, list | tuple) and root else None
-    return first if isinstance(first, Tensor) else None
 
 
 def _all(undos: list[Undo]) -> Undo:

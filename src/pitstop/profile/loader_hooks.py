@@ -48,9 +48,9 @@ def batches(recorder: Recorder) -> Undo:
     def build(original: Function) -> Function:
         return told(
             original,
-            lambda given: recorder.begin_wait(given[0][0]),
-            lambda given, batch: recorder.fetched(given[0][0], batch),
-            lambda _: recorder.end_epoch(),
+            recorder.begin_wait,
+            recorder.fetched,
+            recorder.end_epoch,
             recorder.fail,
         )
 

@@ -15,11 +15,12 @@ from math import isfinite
 from threading import get_ident
 from typing import Any
 
+from torch import Tensor
 from torch._C._autograd import _profiler_enabled
 from torch.compiler import is_compiling
 
 from pitstop.profile.attempt import attempt
-from pitstop.profile.clock import BACKWARD, OPTIMIZER, WAIT, Clock
+from pitstop.profile.clock import BACKWARD, OPTIMIZER, PHASES, WAIT, Clock
 from pitstop.profile.compiling import compiled
 from pitstop.profile.exchange import Exchange
 from pitstop.profile.loaders import Loaders
@@ -27,11 +28,13 @@ from pitstop.profile.meters import Meter
 from pitstop.profile.numbered import Numbers
 from pitstop.profile.optimizers import Optimizers
 from pitstop.profile.options import Options
+from pitstop.profile.patch import Given
 from pitstop.profile.scope import Scope
 from pitstop.profile.steps import Steps
 from pitstop.profile.writer import Writer
 
 LOSS = 14  # its column in a slice
+NO_THREAD = -1
 
 
 class StopAfterSteps(SystemExit):
@@ -47,7 +50,7 @@ class Recorder:
         self.undo: Callable[[], None] = lambda: None
         self.on_step_end: Callable[[int], object] = lambda _: None  # how many are done
         self.on_other_steps: Callable[[], None] = lambda: None  # steps are not model calls
-        self._thread = get_ident()
+        self._thread = get_ident()  # the one that is recorded, while we are alive
         self._writer = Writer(options.folder, options.redact)
         self._meter = Meter()
         self._clock = Clock()
@@ -95,14 +98,14 @@ class Recorder:
         """The loader is ready to be asked for batches."""
         self._loaders.started(loader, iterator, self.end_wait())
 
-    def begin_wait(self, iterator: Any) -> bool:
+    def begin_wait(self, given: Given) -> bool:
         """The script asks for a batch; false where it is not the script that asks.
 
         The first request also tells the loader's settings, so a run that waits forever has them.
         """
-        if not self.listens() or self._clock.open:
+        if get_ident() != self._thread or self._clock.open:
             return False
-        return self._begin_wait(self._loaders.number(iterator))
+        return self._begin_wait(self._loaders.number(given[0][0]))
 
     def _begin_wait(self, number: int) -> bool:
         if number != self._loader or not self._steps.cut_themselves:
@@ -124,16 +127,18 @@ class Recorder:
             self._meter.wait_ends()
         return self._clock.leave()
 
-    def end_epoch(self) -> None:
+    def end_epoch(self, _: Given) -> None:
         """There is no further batch: what comes next may be no validation any more."""
         self.end_wait()
         self._end_slice("epoch", -1)
 
-    def fetched(self, iterator: Any, batch: Any) -> None:
+    def fetched(self, given: Given, batch: Any) -> None:
         """The batch is there, and the work on it begins."""
-        waited_us = self.end_wait()
+        if self._meter.on_gpu:
+            self._meter.wait_ends()
+        waited_us = self._clock.leave()
         self._working = "loader"
-        self._loaders.got(iterator, batch, waited_us)
+        self._loaders.got(given[0][0], batch, waited_us)
 
     def scaled(self, loss: Any, result: Any) -> None:
         """A gradient scaler multiplied the loss; remember what it was before."""
@@ -147,21 +152,23 @@ class Recorder:
         """The norm of the gradients was computed, to clip them."""
         self._gradient_norm = self._keep(norm)
 
-    def begin_backward(self, root: Any) -> bool:
-        """A backward pass begins at ``root``, which is the loss, perhaps scaled."""
-        if not self.listens() or not self._clock.enter(BACKWARD):
+    def begin_backward(self, given: Given) -> bool:
+        """A backward pass begins; its root is the loss, perhaps scaled."""
+        if get_ident() != self._thread or not self._clock.enter(BACKWARD):
             return False
+        root = _root(given)
         self._loaders.backward_passes += 1
         known, loss = self._unscaled
         self._loss = self._keep(loss if known == id(root) else root)
         self._unscaled = (0, None)
-        for line in self._scope.backward_begins(root, self._loss, self._steps.done):
-            self._writer.line(line)
+        if self._looked_at or not self._scope.forensics.is_usual(self._loss):
+            for line in self._scope.backward_begins(root, self._loss, self._steps.done):
+                self._writer.line(line)
         if self._exchange.peers is not False:
             self._exchange.backward_begins(root)
         return True
 
-    def end_backward(self) -> None:
+    def end_backward(self, *_: Any) -> None:
         """The backward pass is over."""
         wall_us = self._clock.leave()
         if self._exchange.peers:
@@ -198,7 +205,7 @@ class Recorder:
 
     def begin_step(self, optimizer: Any) -> None:
         """An optimizer begins to step."""
-        if not self.listens():
+        if get_ident() != self._thread:
             return
         if id(optimizer) in self._stepping:  # its last step has raised, and the script goes on
             self._stepping.clear()
@@ -207,7 +214,7 @@ class Recorder:
 
     def end_step(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
-        if not self.listens() or not self._stepping.pop(id(optimizer), False):
+        if get_ident() != self._thread or not self._stepping.pop(id(optimizer), False):
             return
         self._clock.leave()
         if not self._other_steps:
@@ -225,7 +232,7 @@ class Recorder:
 
     def listens(self) -> bool:
         """Whether this thread is recorded."""
-        return self.alive and get_ident() == self._thread
+        return get_ident() == self._thread
 
     def fail(self, error: Exception) -> None:
         """Our own failure: say so in one line, get out of the way, let the script go on."""
@@ -239,6 +246,7 @@ class Recorder:
     def abandon(self) -> None:
         """Record nothing more; what is not yet written is left to the parent of a fork."""
         self.alive = False
+        self._thread = NO_THREAD
 
     def close(self) -> None:
         """Write what is left, and put torch back as it was."""
@@ -293,16 +301,18 @@ class Recorder:
         self._scope = Scope(self.options, scope.phase, scope.forensics, self._steps.done)
 
     def _write_slice(self, kind: str, number: int) -> None:
-        clock, meter = self._clock, self._meter
+        clock, meter, exchange = self._clock, self._meter, self._exchange
         row = [
             clock.cursor_us - clock.begun_us,
             kind,
             number,
             self._loader,
             self._looked_at,
-            *clock.take(),
-            self._exchange.take(),
+            *clock.spent,
+            exchange.spent_us,
         ]
+        clock.spent = [0] * len(PHASES)
+        exchange.spent_us = 0
         for complete in meter.complete(row, [self._loss, self._gradient_norm, self._scale]):
             self._writer.row(complete)
             if meter.on_gpu and not isfinite(complete[LOSS] or 0.0):  # there it is known late
@@ -327,3 +337,13 @@ class Recorder:
         if self._looked_at or self._scope.active:
             self._meter.skip()
         self._looked_at = int(self._scope.active)
+
+
+def _root(given: Given) -> Tensor | None:
+    """The first tensor that a backward pass starts from."""
+    arguments, options = given
+    root = arguments[0] if arguments else options.get("tensors")
+    if isinstance(root, Tensor):
+        return root
+    first = root[0] if isinstance(root, list | tuple) and root else None
+    return first if isinstance(first, Tensor) else None
