@@ -21,7 +21,6 @@ from pitstop.profile.collect import collect  # noqa: E402
 from pitstop.profile.loaders import ALL_LOOKED_AT, SHORT_US, Loaders  # noqa: E402
 from pitstop.profile.modules import KNOWN_AFTER  # noqa: E402
 from pitstop.profile.options import Options  # noqa: E402
-from pitstop.profile.recorder import NO_THREAD
 from pitstop.profile.scope import REST_STEPS, Scope  # noqa: E402
 from pitstop.profile.shown import hooks_shown  # noqa: E402
 
@@ -147,7 +146,7 @@ def test_a_failure_of_ours_is_one_line_and_leaves_torch_as_it_was(recording, cap
     optimizer.step()
     assert capsys.readouterr().err.count("pitstop: recording stopped: ") == 1
     assert "pitstop" not in torch.optim.Optimizer.__init__.__code__.co_filename
-    assert vars(recording) == {"alive": False, "_thread": NO_THREAD}
+    assert vars(recording) == {"alive": False, "_thread": recorder.NO_THREAD}
 
 
 def bad_batch():
