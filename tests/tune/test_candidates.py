@@ -57,6 +57,16 @@ def test_what_a_finding_promises_comes_first_by_its_promise():
     assert (last.change.name, last.predicted) == ("compile", 0.1)
 
 
+def test_what_two_findings_promise_of_one_change_adds_up():
+    findings = [
+        Finding(changes=("fused-group-norm", "compile"), saving=0.25, code="PIT605"),
+        Finding(changes=("fused-group-norm",), saving=0.19, code="PIT406"),
+        Finding(changes=("fused-group-norm",), code="PIT604"),
+    ]
+    first = choose(CHANGES, findings, GPU, Choice()).chosen[0]
+    assert (first.change.name, first.predicted, first.code) == ("fused-group-norm", 0.44, "PIT605")
+
+
 def test_precision_is_settled_before_the_layout_that_depends_on_it():
     tried = names(findings=[Finding(changes=("channels-last",), saving=0.5, code="PIT406")])
     place = tried.index("channels-last")

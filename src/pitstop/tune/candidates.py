@@ -134,12 +134,16 @@ def _obstacles(change: Change, asked_for: bool, facts: Facts, goal: Goal) -> Ite
 
 
 def _asked_for(name: str, findings: Sequence[Finding]) -> tuple[float | None, str]:
-    """The most that a finding promises of a change, and that finding's code."""
+    """What findings promise of a change, all together, and the code of the largest.
+
+    No two of them promise the same part of the step.
+    """
     found = [each for each in findings if name in each.changes and each.confidence != "suspected"]
     if not found:
         return None, ""
     best = max(found, key=lambda each: each.saving or 0.0)
-    return best.saving, best.code
+    savings = [each.saving for each in found if each.saving is not None]
+    return min(1.0, sum(savings)) if savings else None, best.code
 
 
 def _in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
