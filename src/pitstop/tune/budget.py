@@ -124,11 +124,18 @@ def choose(start_s: float, step_s: float, steps: int | None = None) -> Costs:
 def estimate(costs: Costs, candidates: Sequence[Candidate]) -> Estimate:
     """What to expect; close answers take more pairs than the first look, kept changes more runs."""
     tries = sum(len(each.options) for each in candidates)
-    timed = sum(1 if each.change.toggles else 2 * FEWEST for each in candidates)
+    timed = sum(_timed_runs(each) for each in candidates)
     least = costs.null_s + tries * costs.run_s
-    most = least + sum(map(costs.timing_s, candidates)) + costs.proof_s(switched=False)
+    most = costs.null_s + sum(map(costs.candidate_s, candidates)) + costs.proof_s(switched=False)
     fewest = 1 + NULL_RUNS + tries
     return Estimate(fewest, fewest + timed + 2 * FEWEST, least, most)
+
+
+def _timed_runs(candidate: Candidate) -> int:
+    """Runs up to the first look, beside those that tell its numbers."""
+    if candidate.goes_on:
+        return 0
+    return 1 if candidate.change.toggles else 2 * FEWEST
 
 
 def within(costs: Costs, candidates: Sequence[Candidate], budget_s: float) -> list[Candidate]:

@@ -129,7 +129,7 @@ class Search:
 
     def _goes_on(self, candidate: Candidate) -> bool:
         """Whether one run can tell its numbers and its time: metrics are read at its end."""
-        long_enough = bool(self._base.steps >= self._costs.steps)
+        long_enough = self._base.steps >= self._costs.steps
         by_time = self._asked.goal == "time" and not self._asked.metrics
         return candidate.goes_on and by_time and long_enough
 
