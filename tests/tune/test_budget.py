@@ -57,6 +57,7 @@ def test_how_many_pairs_are_left():
     assert COSTS.affordable(1e9, toggles=False) == 24
     assert COSTS.affordable(COSTS.blocks_s(12), toggles=True) == 12
     assert COSTS.affordable(1.0, toggles=True) == 0
+    assert COSTS.affordable(COSTS.blocks_s(6), toggles=True, known=6) == 12
 
 
 def test_runs_that_start_faster_than_the_first_are_planned_so():

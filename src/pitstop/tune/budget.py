@@ -83,11 +83,11 @@ class Costs:
         """What runs cost where one of each pair compiles first."""
         return replace(self, start_s=self.start_s + seconds / 2)
 
-    def affordable(self, left_s: float, toggles: bool) -> int:
-        """How many pairs fit into what is left, at most as many as the last look wants."""
+    def affordable(self, left_s: float, toggles: bool, known: int = 0) -> int:
+        """How many pairs fit into what is left, with those known, and at most the last look's."""
         if not toggles:
             return min(LOOKS[-1], int(left_s / self.pairs_s(1)))
-        fitting = [look for look in LOOKS if self.blocks_s(look) <= left_s]
+        fitting = [look for look in LOOKS if self.blocks_s(look - known) <= left_s]
         return max(fitting, default=0)
 
 

@@ -212,7 +212,7 @@ class Search:
         """Pairs without and with a change, as many as it takes or time allows."""
         (wanted,) = candidate.wanted()
         if candidate.change.toggles:
-            looks = self._looks(candidate, toggles=True)
+            looks = self._looks(candidate, toggles=True, known=len(known.before))
             toggle = self._costs.toggle
             found = in_blocks(self._track, (*others, wanted), toggle, looks, settled, known)
             if len(found.before) >= pairs.FEWEST:
@@ -222,8 +222,8 @@ class Search:
         looks = self._looks(candidate, toggles=False)
         return in_pairs(self._track, wanted, others, (weigh.EARLIEST, *looks), settled)
 
-    def _looks(self, candidate: Candidate, toggles: bool) -> tuple[int, ...]:
-        most = self._costs.affordable(self._left_s(candidate), toggles)
+    def _looks(self, candidate: Candidate, toggles: bool, known: int = 0) -> tuple[int, ...]:
+        most = self._costs.affordable(self._left_s(candidate), toggles, known)
         return looks_within(max(pairs.FEWEST, most))
 
     # Passengers
