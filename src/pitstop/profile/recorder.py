@@ -134,9 +134,7 @@ class Recorder:
 
     def fetched(self, given: Given, batch: Any) -> None:
         """The batch is there, and the work on it begins."""
-        if self._meter.on_gpu:
-            self._meter.wait_ends()
-        waited_us = self._clock.leave()
+        waited_us = self.end_wait()
         self._working = "loader"
         self._loaders.got(given[0][0], batch, waited_us)
 

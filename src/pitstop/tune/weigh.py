@@ -20,8 +20,8 @@ PEAK = pairs.Quality("peak memory", "bytes")
 # been kept; of those that do not help it gives up half after 6 pairs, and most others after 12.
 HOPE = {6: 0.0, 12: 0.25}
 # Pairs of fresh runs after which what was never faster is given up. In the same simulations that
-# costs 6 in 100 changes that gain 2 % and would have been kept, and 2 in 100 that gain 5 %; with
-# noise of 1 % or less it spares most of those that do not help eight runs.
+# costs some 6 in 100 changes at worst that help and would have been kept, mostly gains of 2 %; with
+# noise of 1 % or less it spares half or more of those that do not help eight runs.
 EARLIEST = 2
 
 

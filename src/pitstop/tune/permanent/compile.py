@@ -9,12 +9,12 @@ from pitstop.core.finding import Edit
 from pitstop.scan.edits import insert_before, set_argument
 from pitstop.scan.source import Function, Source
 from pitstop.tune.built import LAYER
+from pitstop.tune.changes.compile import GIVEN
 from pitstop.tune.model_lines import behind_models, parts_of
 from pitstop.tune.permanent.checkpointing_off import CHECKPOINT
 from pitstop.tune.plan import Options
 from pitstop.tune.sites import Left, Sites, in_file, torch_name
 
-GIVEN = ("backend", "mode")  # options that are torch's own
 BLOCKS = """\
 for layer in {model}.modules():
 \tif type(layer).__name__ in {names}:
