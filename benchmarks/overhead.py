@@ -4,8 +4,9 @@
         [--batch 64]
 
 Both halves of a pair run in one process, one right after the other, so that a noisy machine
-disturbs them alike. Printed are the ratio of each pair's median steps and their spread, and the
-same as microseconds a step, which hardly depends on the size of the step.
+disturbs them alike. Printed are the ratio of each pair's mean steps and their spread, and the
+same as microseconds a step, which hardly depends on the size of the step. On a noisy machine the
+spread is wide, and the median of many pairs is known well all the same: its interval is printed.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from pitstop.profile.options import Options
 from pitstop.profile.recorder import Recorder
 
 STEPS = 40  # of each half; some 0.3 s, short against the machine's moods
+FIRST = 24  # before these, not counted: the first batches of a run are looked at more closely
 
 
 class Batches(Dataset[torch.Tensor]):
@@ -31,10 +33,10 @@ class Batches(Dataset[torch.Tensor]):
         self._batch = batch
 
     def __len__(self) -> int:
-        return STEPS
+        return FIRST + STEPS
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        if index >= STEPS:
+        if index >= len(self):
             raise IndexError(index)
         return self._batch
 
@@ -49,7 +51,7 @@ class Loop:
         self.optimizer = torch.optim.SGD(self.model.parameters(), 1e-3)
         self.loader = DataLoader(Batches(torch.randn(batch, width)), batch_size=None)
 
-    def median_step_us(self) -> float:
+    def mean_step_us(self) -> float:
         """Train for one epoch."""
         times, last = [], time.perf_counter()
         for batch in self.loader:
@@ -61,18 +63,25 @@ class Loop:
             now = time.perf_counter()
             times.append(1e6 * (now - last))
             last = now
-        return statistics.median(times)
+        return statistics.fmean(times[FIRST:])
 
-    def recorded_median_step_us(self) -> float:
+    def recorded_mean_step_us(self) -> float:
         """Train for one epoch while it is recorded."""
         with tempfile.TemporaryDirectory() as folder:
             recorder = Recorder(Options(folder, inspect=0))
             undo = install(recorder)
             try:
-                return self.median_step_us()
+                return self.mean_step_us()
             finally:
                 recorder.abandon()
                 undo()
+
+
+def median_interval(values: list[float]) -> tuple[float, float]:
+    """Where the true median lies, 95 times of 100, by the order of the values alone."""
+    ordered, away = sorted(values), 0.98 * len(values) ** 0.5
+    first = max(0, int(len(ordered) / 2 - away))
+    return ordered[first], ordered[-1 - first]
 
 
 def main() -> None:
@@ -86,17 +95,21 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     loop = Loop(arguments.device, arguments.width, arguments.depth, arguments.batch)
-    loop.median_step_us()  # warm-up
+    loop.mean_step_us()  # warm-up
     pairs = []
     for number in range(arguments.pairs):
-        halves = [loop.median_step_us, loop.recorded_median_step_us]
+        halves = [loop.mean_step_us, loop.recorded_mean_step_us]
         first, second = (half() for half in (halves if number % 2 else halves[::-1]))
         pairs.append((first, second) if number % 2 else (second, first))
     bare = statistics.median(each for each, _ in pairs)
     ratios = statistics.quantiles((recorded / each for each, recorded in pairs), n=4)
     extra = statistics.quantiles((recorded - each for each, recorded in pairs), n=4)
+    low, high = median_interval([recorded / each for each, recorded in pairs])
     print(f"step {bare / 1e3:.2f} ms bare, {len(pairs)} pairs of {STEPS} steps")
-    print(f"ratio {ratios[1]:.4f} median, {ratios[0]:.4f} to {ratios[2]:.4f} middle half")
+    print(
+        f"ratio {ratios[1]:.4f} median (95 %: {low:.4f} to {high:.4f}), "
+        f"{ratios[0]:.4f} to {ratios[2]:.4f} middle half"
+    )
     print(f"extra {extra[1]:.0f} us a step median, {extra[0]:.0f} to {extra[2]:.0f} middle half")
 
 

@@ -126,6 +126,7 @@ def _record(options: Options, listeners: list[Any]) -> None:
             each.step_ended(done)
 
     recorder.on_step_end = on_step_end
+    recorder.may_note = not listeners
     atexit.register(_end, recorder, waiting)
     if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
         os.register_at_fork(after_in_child=recorder.abandon)

@@ -16,6 +16,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.open: list[int] = []  # phases begun and not ended
+        self.at_us = 0  # when that happened which is accounted for now; 0: it happens now
         self.begun_us = self.cursor_us = now_us()
         self.spent = [0] * len(PHASES)  # in this slice
 
@@ -32,7 +33,7 @@ class Clock:
         """
         if self.open and (self.open != [OPTIMIZER] or phase == SAVING):
             return False
-        now = perf_counter_ns() // 1000
+        now = self.at_us or perf_counter_ns() // 1000
         self.spent[FORWARD if phase == BACKWARD else OTHER] += now - self.cursor_us
         self.cursor_us = now
         self.open.append(phase)
@@ -40,7 +41,7 @@ class Clock:
 
     def leave(self) -> int:
         """End the phase that ``enter`` began last; return its microseconds."""
-        now = perf_counter_ns() // 1000
+        now = self.at_us or perf_counter_ns() // 1000
         passed = now - self.cursor_us
         self.spent[self.open.pop()] += passed
         self.cursor_us = now
@@ -48,13 +49,13 @@ class Clock:
 
     def spend(self) -> None:
         """Count what has passed between two phases."""
-        now = perf_counter_ns() // 1000
+        now = self.at_us or perf_counter_ns() // 1000
         self.spent[OTHER] += now - self.cursor_us
         self.cursor_us = now
 
     def skip(self) -> None:
         """What has passed is our own work, and belongs to no phase."""
-        self.cursor_us = perf_counter_ns() // 1000
+        self.cursor_us = self.at_us or perf_counter_ns() // 1000
 
 
 def now_us() -> int:

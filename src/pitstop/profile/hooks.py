@@ -66,18 +66,19 @@ def optimizers(recorder: Recorder) -> Undo:
 
 def optimizer_steps(recorder: Recorder) -> Undo:
     """torch.optim global step hooks: when an optimizer steps, and how long it takes."""
+    notes = recorder.notes
 
     def before(optimizer: Optimizer, *_: Any) -> None:
         if not is_dynamo_compiling():
             try:
-                recorder.begin_step(optimizer)
+                notes.begin_step(optimizer)
             except Exception as error:  # noqa: BLE001 never in the user's way
                 recorder.fail(error)
 
     def after(optimizer: Optimizer, *_: Any) -> None:
         if not is_dynamo_compiling():
             try:
-                recorder.end_step(optimizer)
+                notes.end_step(optimizer)
             except Exception as error:  # noqa: BLE001 likewise
                 recorder.fail(error)
 
@@ -97,9 +98,9 @@ def backward(recorder: Recorder) -> Undo:
     def build(original: Function) -> Function:
         return told(
             original,
-            recorder.begin_backward,
-            recorder.end_backward,
-            recorder.end_backward,
+            recorder.notes.begin_backward,
+            recorder.notes.end_backward,
+            recorder.notes.end_backward,
             recorder.fail,
         )
 
@@ -112,8 +113,8 @@ def clipping(recorder: Recorder) -> Undo:
     def build(original: Function) -> Function:
         return told(
             original,
-            lambda _: recorder.listens(),
-            lambda _, norm: recorder.clipped(norm),
+            lambda _: recorder.hears(),
+            lambda _, norm: recorder.notes.clipped(norm),
             failed=recorder.fail,
         )
 

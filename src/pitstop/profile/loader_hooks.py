@@ -48,8 +48,8 @@ def batches(recorder: Recorder) -> Undo:
     def build(original: Function) -> Function:
         return told(
             original,
-            recorder.begin_wait,
-            recorder.fetched,
+            recorder.notes.begin_wait,
+            recorder.notes.fetched,
             recorder.end_epoch,
             recorder.fail,
         )

@@ -37,6 +37,7 @@ class _Seen:
         self.dataset = reference(dataset)
         self.described = False
         self.batches = self.batch_bytes = 0
+        self.looked = self.told = 0  # batches when one was last looked at, and when they were told
         self.learned = 0  # batches that a backward pass followed, before the next one
         self.since = inf  # backward passes before its latest batch
         self.starts = self.start_us = 0
@@ -54,7 +55,7 @@ class Loaders:
         self._seen: dict[tuple[int, Place], _Seen] = {}
         self._loaders, self._datasets = Places(), Places()
         self._iterators: weakref.WeakKeyDictionary[Any, _Seen] = weakref.WeakKeyDictionary()
-        self._iterator: Callable[[], Any] = lambda: None  # the one asked last
+        self.asked: Callable[[], Any] = lambda: None  # the iterator that was asked last
         self._last = _Seen(-1, NOWHERE, None)
         self._asked_ns = 0  # this thread's work before it asked for a batch; 0: not measured
         self.backward_passes = 0  # so far; each learns from the latest batch of every loader
@@ -86,8 +87,8 @@ class Loaders:
 
     def number(self, iterator: Any) -> int:
         """The number of the loader whose iterator is asked for a batch."""
-        if self._iterator() is not iterator:
-            self._iterator = weakref.ref(iterator)
+        if self.asked() is not iterator:
+            self.asked = weakref.ref(iterator)
             self._last = self._iterators.get(iterator) or self._find(iterator._dataset, None)
             if not self._last.described:
                 with torch._C.DisableTorchFunction():
@@ -95,26 +96,38 @@ class Loaders:
         self._asked_ns = thread_time_ns() if self._last.asks else 0
         return self._last.number
 
-    def got(self, iterator: Any, batch: Any, waited_us: int) -> None:
-        """A batch has come; the script's modes must not see us look at it."""
+    def is_settled(self, number: int) -> bool:
+        """Whether this loader was asked last, or none ever, and its next wait is like the last."""
+        last = self._last
+        return last.number == number and not (last.asks and last.batches)
+
+    def counted(self, waited_us: int) -> None:
+        """A batch has come from the loader that was asked last."""
         seen = self._last
         seen.batches += 1
         if self._asked_ns:
             seen.waited_us += waited_us
             seen.computed_us += (thread_time_ns() - self._asked_ns) // 1000
+            self._asked_ns = 0
         seen.asks = waited_us > SHORT_US or seen.batches < ALL_LOOKED_AT
         seen.learned += self.backward_passes > seen.since
         seen.since = self.backward_passes
+
+    def got(self, iterator: Any, batch: Any, waited_us: int) -> None:
+        """A batch has come; the script's modes must not see us look at it."""
+        self.counted(waited_us)
+        seen = self._last
         if iterator._num_yielded == 1:  # the first of an epoch
             seen.start_us += waited_us
-        if seen.batches <= ALL_LOOKED_AT or seen.batches % SOME_LOOKED_AT == 0:
+        if seen.batches <= ALL_LOOKED_AT or seen.batches - seen.looked >= SOME_LOOKED_AT:
             self._look(seen, batch)
 
     def _look(self, seen: _Seen, batch: Any) -> None:
         """Read what the batch is made of; now and then tell what is known, lest the run is killed.
 
-        A power of two is among the first few, or one of those that are looked at later.
+        It then has half of it at least.
         """
+        seen.looked = seen.batches
         with torch._C.DisableTorchFunction():
             shapes = _shapes(batch)
             if seen.batches == 1:
@@ -122,7 +135,7 @@ class Loaders:
                 seen.batch_bytes = sum(sizes)
         if shapes not in seen.shapes and shapes and len(seen.shapes) < MOST_SHAPES:
             seen.shapes.add(shapes)
-        if _is_power_of_two(seen.batches):  # a killed run has half at least
+        if seen.batches >= 2 * seen.told:
             self._tell(seen)
 
     def finish(self) -> None:
@@ -160,6 +173,7 @@ class Loaders:
         self._writer.line_now({"number": seen.number, "loader": settings})
 
     def _tell(self, seen: _Seen) -> None:
+        seen.told = seen.batches
         learned = seen.learned + (self.backward_passes > seen.since)
         times = seen.starts, seen.start_us, learned, seen.waited_us, seen.computed_us
         counts = [seen.batches, seen.batch_bytes, len(seen.shapes), *times]

@@ -9,6 +9,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from pitstop.profile.attempt import attempt, ignore, leave_no_trace
@@ -130,3 +131,13 @@ def argument(given: Given, position: int, name: str) -> Any:
     """One of the values that a function was called with, in whatever way."""
     arguments, options = given
     return arguments[position] if len(arguments) > position else options.get(name)
+
+
+def root_of(given: Given) -> Tensor | None:
+    """The first tensor that a backward pass starts from."""
+    arguments, options = given
+    root = arguments[0] if arguments else options.get("tensors")
+    if isinstance(root, Tensor):
+        return root
+    first = root[0] if isinstance(root, list | tuple) and root else None
+    return first if isinstance(first, Tensor) else None

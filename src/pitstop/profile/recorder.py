@@ -6,7 +6,7 @@ step is decided when all is known (``collect``); here steps are only counted (``
 when to inspect and when to stop.
 
 All this happens in every step of every run, so it is written to be cheap: nothing is formatted
-before it is written.
+before it is written, and what happens in short steps is heard of a little later (``notes``).
 """
 
 import sys
@@ -15,7 +15,6 @@ from math import isfinite
 from threading import get_ident
 from typing import Any
 
-from torch import Tensor
 from torch._C._autograd import _profiler_enabled
 from torch.compiler import is_compiling
 
@@ -25,10 +24,11 @@ from pitstop.profile.compiling import compiled
 from pitstop.profile.exchange import Exchange
 from pitstop.profile.loaders import Loaders
 from pitstop.profile.meters import Meter
+from pitstop.profile.notes import MOST_STEPS, Notes
 from pitstop.profile.numbered import Numbers
 from pitstop.profile.optimizers import Optimizers
 from pitstop.profile.options import Options
-from pitstop.profile.patch import Given
+from pitstop.profile.patch import Given, root_of
 from pitstop.profile.scope import Scope
 from pitstop.profile.steps import Steps
 from pitstop.profile.writer import Writer
@@ -50,15 +50,17 @@ class Recorder:
         self.undo: Callable[[], None] = lambda: None
         self.on_step_end: Callable[[int], object] = lambda _: None  # how many are done
         self.on_other_steps: Callable[[], None] = lambda: None  # steps are not model calls
-        self._thread = get_ident()  # the one that is recorded, while we are alive
+        self.notes = Notes(self)
+        self.may_note = True  # nobody must hear of a step as soon as it ends
+        self.thread = get_ident()  # the one that is recorded, while we are alive
         self._writer = Writer(options.folder, options.redact)
         self._meter = Meter()
-        self._clock = Clock()
-        self._steps = Steps()
+        self.clock = Clock()
+        self.steps = Steps()
         self._exchange = Exchange()
-        self._scope = Scope(options, lambda: self._clock.phase)
-        self._numbers = Numbers(self._writer)
-        self._loaders = Loaders(self._numbers.next, self._writer)
+        self._scope = Scope(options, lambda: self.clock.phase)
+        self.numbers = Numbers(self._writer)
+        self.loaders = Loaders(self.numbers.next, self._writer)
         self._optimizers = Optimizers()
         self._other_steps = False  # whether steps are batches or optimizer steps
         self._limit = options.steps or sys.maxsize
@@ -67,55 +69,57 @@ class Recorder:
         self._working = ""  # what the current slice works on: a batch, a model call, or nothing
         self._last: dict[str, int] = {}  # the module of the current call
         self._stepping: dict[int, bool] = {}  # optimizers by id, and whether their step counts
-        self._loss = self._gradient_norm = self._scale = None
+        self._loss: Any = None
+        self._gradient_norm: Any = None
+        self._scale: Any = None
         self._unscaled: tuple[int, Any] = (0, None)
 
     def enter(self, phase: int) -> bool:
         """Begin a phase; false where it does not count: nested in another, or another thread."""
-        return self.listens() and self._clock.enter(phase)
+        return self.listens() and self.clock.enter(phase)
 
     def leave(self) -> None:
         """End the phase that ``enter`` began."""
-        self._clock.leave()
+        self.clock.leave()
 
     def loader_built(self, loader: Any, dataset: Any) -> None:
         """A DataLoader is being built."""
         if self.listens():
-            self._loaders.built(loader, dataset)
+            self.loaders.built(loader, dataset)
 
     def loader_not_built(self, loader: Any, dataset: Any) -> None:
         """The building of a DataLoader has failed."""
         if self.listens():
-            self._loaders.not_built(loader, dataset)
+            self.loaders.not_built(loader, dataset)
 
     def begin_epoch(self, loader: Any) -> bool:
         """The script begins to iterate over a loader, which may have to start its workers."""
-        if not self.listens() or self._clock.open:
+        if not self.listens() or self.clock.open:
             return False
-        return self._begin_wait(self._loaders.number_of_loader(loader))
+        return self._begin_wait(self.loaders.number_of_loader(loader))
 
     def epoch_begun(self, loader: Any, iterator: Any) -> None:
         """The loader is ready to be asked for batches."""
-        self._loaders.started(loader, iterator, self.end_wait())
+        self.loaders.started(loader, iterator, self.end_wait())
 
     def begin_wait(self, given: Given) -> bool:
         """The script asks for a batch; false where it is not the script that asks.
 
         The first request also tells the loader's settings, so a run that waits forever has them.
         """
-        if get_ident() != self._thread or self._clock.open:
+        if get_ident() != self.thread or self.clock.open:
             return False
-        return self._begin_wait(self._loaders.number(given[0][0]))
+        return self._begin_wait(self.loaders.number(given[0][0]))
 
     def _begin_wait(self, number: int) -> bool:
-        if number != self._loader or not self._steps.cut_themselves:
+        if number != self._loader or not self.steps.cut_themselves:
             self.begin("loader")  # else the optimizer cuts, and once a step is enough
         if not self._other_steps:
             self._end_model_steps()
         self._loader = number
         if self._meter.on_gpu:
             self._meter.wait_begins()
-        return self._clock.enter(WAIT)
+        return self.clock.enter(WAIT)
 
     def _end_model_steps(self) -> None:
         self._other_steps = True
@@ -125,18 +129,24 @@ class Recorder:
         """The waiting is over, with a batch or without; return its microseconds."""
         if self._meter.on_gpu:
             self._meter.wait_ends()
-        return self._clock.leave()
+        return self.clock.leave()
 
     def end_epoch(self, _: Given) -> None:
         """There is no further batch: what comes next may be no validation any more."""
-        self.end_wait()
-        self._end_slice("epoch", -1)
+        if self.listens():
+            self.end_wait()
+            self._end_slice("epoch", -1)
 
     def fetched(self, given: Given, batch: Any) -> None:
         """The batch is there, and the work on it begins."""
         waited_us = self.end_wait()
         self._working = "loader"
-        self._loaders.got(given[0][0], batch, waited_us)
+        self.loaders.got(given[0][0], batch, waited_us)
+
+    def count_batch(self, _: None) -> None:
+        """A batch was there, which was not looked at."""
+        self._working = "loader"
+        self.loaders.counted(self.end_wait())
 
     def scaled(self, loss: Any, result: Any) -> None:
         """A gradient scaler multiplied the loss; remember what it was before."""
@@ -144,31 +154,38 @@ class Recorder:
 
     def rescaled(self, scale: Any) -> None:
         """A gradient scaler has set the scale of the next step."""
-        self._scale = self._keep(scale)
+        self._scale = self.keep(scale)
 
     def clipped(self, norm: Any) -> None:
-        """The norm of the gradients was computed, to clip them."""
-        self._gradient_norm = self._keep(norm)
+        """The gradients were clipped by their norm, which was kept."""
+        self._gradient_norm = norm
 
     def begin_backward(self, given: Given) -> bool:
         """A backward pass begins; its root is the loss, perhaps scaled."""
-        if get_ident() != self._thread or not self._clock.enter(BACKWARD):
+        if get_ident() != self.thread or not self.clock.enter(BACKWARD):
             return False
-        root = _root(given)
-        self._loaders.backward_passes += 1
+        root = root_of(given)
+        self.loaders.backward_passes += 1
         known, loss = self._unscaled
-        self._loss = self._keep(loss if known == id(root) else root)
+        self._loss = self.keep(loss if known == id(root) else root)
         self._unscaled = (0, None)
         if self._looked_at or not self._scope.forensics.is_usual(self._loss):
-            for line in self._scope.backward_begins(root, self._loss, self._steps.done):
+            for line in self._scope.backward_begins(root, self._loss, self.steps.done):
                 self._writer.line(line)
         if self._exchange.peers is not False:
             self._exchange.backward_begins(root)
         return True
 
+    def count_backward(self, loss: float | None) -> None:
+        """A backward pass began at a loss that is nothing to look into."""
+        self.clock.enter(BACKWARD)
+        self.loaders.backward_passes += 1
+        self._loss = loss
+        self._scope.forensics.is_usual(loss)
+
     def end_backward(self, *_: Any) -> None:
         """The backward pass is over."""
-        wall_us = self._clock.leave()
+        wall_us = self.clock.leave()
         if self._exchange.peers:
             self._exchange.backward_ends(wall_us)
 
@@ -184,16 +201,16 @@ class Recorder:
         """The next batch or model call begins: what went before was the work on the last one."""
         if self.listens():
             worked, self._working = self._working == kind, kind if kind == "module" else ""
-            self._clock.spend()
+            self.clock.spend()
             self._end_slice(kind if worked else "start", self._last.get(kind, -1))
 
     def called(self, module: Any) -> None:
         """A model is called by the script itself."""
         if self.listens() and not is_compiling():  # torch.export calls it like the script does
             self.begin("module")
-            number = self._numbers.of(module)
+            number = self.numbers.of(module)
             if number is None:
-                number = self._numbers.give(module, {"module": type(module).__name__})
+                number = self.numbers.give(module, {"module": type(module).__name__})
             self._last["module"] = number
 
     def optimizer_built(self, optimizer: Any) -> None:
@@ -201,36 +218,64 @@ class Recorder:
         if self.listens():
             self._optimizers.built(optimizer)
 
-    def begin_step(self, optimizer: Any) -> None:
-        """An optimizer begins to step."""
-        if get_ident() != self._thread:
-            return
-        if id(optimizer) in self._stepping:  # its last step has raised, and the script goes on
+    def begin_step(self, optimizer: int) -> None:
+        """An optimizer begins to step; it is known by its id."""
+        if optimizer in self._stepping:  # its last step has raised, and the script goes on
             self._stepping.clear()
-            self._clock.open.clear()
-        self._stepping[id(optimizer)] = self._clock.enter(OPTIMIZER)
+            self.clock.open.clear()
+        self._stepping[optimizer] = self.clock.enter(OPTIMIZER)
 
     def end_step(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
-        if get_ident() != self._thread or not self._stepping.pop(id(optimizer), False):
-            return
-        self._clock.leave()
+        if self._stepping.pop(id(optimizer), False):
+            self.clock.leave()
+            number = self.numbers.of(optimizer)
+            if number is None:
+                number = self.numbers.give(optimizer, self._optimizers.described(optimizer))
+            self._end_optimizer_slice(number)
+
+    def count_step(self, optimizer: tuple[int, int]) -> None:
+        """An optimizer has stepped, of which the id and the number were noted."""
+        known_as, number = optimizer
+        if self._stepping.pop(known_as, False):
+            self.clock.leave()
+            self._end_optimizer_slice(number)
+
+    def _end_optimizer_slice(self, number: int) -> None:
         if not self._other_steps:
             self._end_model_steps()
-        number = self._numbers.of(optimizer)
-        if number is None:
-            number = self._numbers.give(optimizer, self._optimizers.described(optimizer))
         self._end_slice("optimizer", number)
 
     def mark(self, begins: bool) -> None:
         """The script says that a step of its own begins (what went before is in none) or ends."""
         if self.listens():
-            self._clock.spend()
+            self.clock.spend()
             self._end_slice("outside" if begins else "marked", -1)
 
-    def listens(self) -> bool:
+    def hears(self) -> bool:
         """Whether this thread is recorded."""
-        return get_ident() == self._thread
+        return get_ident() == self.thread
+
+    def listens(self) -> bool:
+        """Whether this thread is recorded, and from now on as things happen."""
+        if get_ident() != self.thread:
+            return False
+        if self.notes.taken:
+            self.notes.end()
+        return True
+
+    def allows_notes(self) -> bool:
+        """Whether the next steps are like the last one, and none of them is looked at."""
+        return (
+            self.alive
+            and self.may_note
+            and self.steps.cut_themselves
+            and self.steps.done >= self.notes.not_before
+            and self.steps.done + MOST_STEPS < min(self._scope.rests_until, self._limit)
+            and self._exchange.peers is False
+            and self.loaders.is_settled(self._loader)
+            and not (self._looked_at or self._meter.on_gpu or self.clock.open)
+        )
 
     def fail(self, error: Exception) -> None:
         """Our own failure: say so in one line, get out of the way, let the script go on."""
@@ -244,7 +289,7 @@ class Recorder:
     def abandon(self) -> None:
         """Record nothing more; what is not yet written is left to the parent of a fork."""
         self.alive = False
-        self._thread = NO_THREAD
+        self.thread = NO_THREAD
 
     def close(self) -> None:
         """Write what is left, and put torch back as it was."""
@@ -254,12 +299,13 @@ class Recorder:
             attempt(self._let_go, failed=self.fail)
 
     def _write_rest(self) -> None:
-        self._clock.spend()
+        self.notes.account()
+        self.clock.spend()
         self._meter.read_memory()
         self._write_slice("end", -1)
         for row in self._meter.finish():
             self._writer.row(row)
-        self._loaders.finish()
+        self.loaders.finish()
         for line in self._scope.finish():
             self._writer.line(line)
         self._writer.line(compiled())
@@ -272,14 +318,14 @@ class Recorder:
         self.abandon()
         undo()
 
-    def _keep(self, value: Any) -> Any:
+    def keep(self, value: Any) -> Any:
         """What is needed to read a number later; the script's own profiler must not see it."""
         if _profiler_enabled() and not self._scope.profiles:
             return None
         return self._meter.keep(value)
 
     def _end_slice(self, kind: str, number: int) -> None:
-        steps = self._steps
+        steps = self.steps
         kind_before, done_before = steps.kind, steps.done
         ended = steps.add(kind, number)
         self._write_slice(kind, number)
@@ -296,10 +342,10 @@ class Recorder:
         self._scope.stop()
         self._looked_at = 0
         scope = self._scope
-        self._scope = Scope(self.options, scope.phase, scope.forensics, self._steps.done)
+        self._scope = Scope(self.options, scope.phase, scope.forensics, self.steps.done)
 
     def _write_slice(self, kind: str, number: int) -> None:
-        clock, meter, exchange = self._clock, self._meter, self._exchange
+        clock, meter, exchange = self.clock, self._meter, self._exchange
         row = [
             clock.cursor_us - clock.begun_us,
             kind,
@@ -319,10 +365,11 @@ class Recorder:
 
     def _at_step_end(self, done: int) -> None:
         self.on_step_end(done)
-        if done >= self._scope.rests_until:
+        late = self._meter.on_gpu and not self._scope.timed  # a GPU has come into use
+        if (late or done >= self._scope.rests_until) and not self.clock.at_us:
             self._inspect(done)
-        self._clock.skip()  # our own work belongs to no step
-        if done >= self._limit and self._steps.are_enough(self._limit, self._optimizers):
+        self.clock.skip()  # our own work belongs to no step
+        if done >= self._limit and self.steps.are_enough(self._limit, self._optimizers):
             self.close()
             raise StopAfterSteps(0)
 
@@ -331,17 +378,7 @@ class Recorder:
         for line in self._scope.step_ended(done):
             self._writer.line(line)
         if self._scope.wants(done):
-            self._scope.step_begins(done, self._thread, self._optimizers.living())
+            self._scope.step_begins(done, self.thread, self._optimizers.living())
         if self._looked_at or self._scope.active:
             self._meter.skip()
         self._looked_at = int(self._scope.active)
-
-
-def _root(given: Given) -> Tensor | None:
-    """The first tensor that a backward pass starts from."""
-    arguments, options = given
-    root = arguments[0] if arguments else options.get("tensors")
-    if isinstance(root, Tensor):
-        return root
-    first = root[0] if isinstance(root, list | tuple) and root else None
-    return first if isinstance(first, Tensor) else None

@@ -27,7 +27,6 @@ from pitstop.profile.timeline import Timeline, can_begin, started
 from pitstop.profile.workers import read_workers
 
 MOST_SAMPLED = 60  # steps; if they are shorter than the pauses between samples, so be it
-REST_STEPS = 16  # once all is seen, until it is asked whether a GPU has come into use
 LATER_STEPS = 2  # after the inspected ones: any loop variable has been set anew
 PATIENCE_SECONDS = 3.0  # with the baseline of a script whose steps take long
 FEWEST_BASELINE = 2
@@ -54,12 +53,12 @@ class Scope:
         self._sampler: Sampler | None = None
         self._samples = self._sampled = 0
         self._timeline: Timeline | None = None
-        self._timed = False  # whether there was a timeline
+        self.timed = not options.inspect  # whether there was a timeline, or none is wanted
         self._profiled = -1  # steps done when a profiler last ended; the next step has none
         self._sync_lines: list[Place] = []
         self.forensics = forensics or Forensics()
         self._trail: Trail | None = None
-        self.rests_until = 0 if self._inspected else sys.maxsize  # no need to ask before
+        self.rests_until = 0 if self._inspected else sys.maxsize  # steps; nothing is wanted before
         self.phase = phase  # of the step, as the recorder sees it
 
     @property
@@ -80,7 +79,7 @@ class Scope:
         if self._is_inspected(done) or (done >= self._first and self._is_measured(done)):
             return True
         if self._is_sampled and not self._trail:
-            self.rests_until = done + REST_STEPS
+            self.rests_until = sys.maxsize
         return False
 
     def _hasten(self, done: int) -> None:
@@ -114,7 +113,7 @@ class Scope:
         return self._samples >= ENOUGH_SAMPLES or self._sampled >= MOST_SAMPLED
 
     def _is_timed(self, done: int) -> bool:
-        return not self._timed and done > self._profiled and can_begin()
+        return not self.timed and done > self._profiled and can_begin()
 
     def step_begins(self, done: int, thread: int, optimizers: list[Any]) -> None:
         """Look at the step that begins now."""
@@ -125,7 +124,7 @@ class Scope:
             self._inspector.start(optimizers, self.phase)
         elif self._is_timed(done):
             self._timeline = attempt(started)
-            self._timed = True
+            self.timed = True
         else:
             self._sampler = Sampler(thread, lambda: self.phase() == "wait")
             self._sampler.start()
