@@ -1,18 +1,24 @@
 """What recording costs a step that is not inspected: epochs with and without hooks, alternating.
 
     python benchmarks/overhead.py [--pairs 15] [--device cpu|cuda] [--width 384] [--depth 12]
-        [--batch 64]
+        [--batch 64] [--tool pitstop|gpuprof|traceml|torch.profiler]
 
 Both halves of a pair run in one process, one right after the other, so that a noisy machine
 disturbs them alike. Printed are the ratio of each pair's mean steps and their spread, and the
 same as microseconds a step, which hardly depends on the size of the step. On a noisy machine the
 spread is wide, and the median of many pairs is known well all the same: its interval is printed.
+Other tools are measured likewise, those of `pip install gpuprof traceml-ai` too.
 """
 
 import argparse
+import contextlib
+import importlib
+import io
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import nn
@@ -51,13 +57,16 @@ class Loop:
         self.optimizer = torch.optim.SGD(self.model.parameters(), 1e-3)
         self.loader = DataLoader(Batches(torch.randn(batch, width)), batch_size=None)
 
-    def mean_step_us(self) -> float:
+    def mean_step_us(
+        self, step: Callable[[], AbstractContextManager[object]] = nullcontext
+    ) -> float:
         """Train for one epoch."""
         times, last = [], time.perf_counter()
         for batch in self.loader:
-            self.optimizer.zero_grad()
-            self.model(batch.to(self.device)).square().mean().backward()
-            self.optimizer.step()
+            with step():
+                self.optimizer.zero_grad()
+                self.model(batch.to(self.device)).square().mean().backward()
+                self.optimizer.step()
             if self.device == "cuda":
                 torch.cuda.synchronize()
             now = time.perf_counter()
@@ -65,16 +74,44 @@ class Loop:
             last = now
         return statistics.fmean(times[FIRST:])
 
-    def recorded_mean_step_us(self) -> float:
-        """Train for one epoch while it is recorded."""
-        with tempfile.TemporaryDirectory() as folder:
-            recorder = Recorder(Options(folder, inspect=0))
-            undo = install(recorder)
-            try:
-                return self.mean_step_us()
-            finally:
-                recorder.abandon()
-                undo()
+
+def pitstop(loop: Loop) -> float:
+    """Train for one epoch while we record it."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Options(folder, inspect=0))
+        undo = install(recorder)
+        try:
+            return loop.mean_step_us()
+        finally:
+            recorder.abandon()
+            undo()
+
+
+def gpuprof(loop: Loop) -> float:
+    """Its context manager around the epoch."""
+    with importlib.import_module("gpuprof").profile("epoch"):
+        return loop.mean_step_us()
+
+
+def traceml(loop: Loop) -> float:
+    """Its context manager around each step; what it patches stays, and so may slow bare epochs."""
+    tool = importlib.import_module("traceml_ai")
+    tool.init(mode="auto")
+    return loop.mean_step_us(lambda: tool.trace_step(loop.model))
+
+
+def torch_profiler(loop: Loop) -> float:
+    """The one of torch around the epoch, as it comes."""
+    with torch.profiler.profile():
+        return loop.mean_step_us()
+
+
+TOOLS = {
+    "pitstop": pitstop,
+    "gpuprof": gpuprof,
+    "traceml": traceml,
+    "torch.profiler": torch_profiler,
+}
 
 
 def median_interval(values: list[float]) -> tuple[float, float]:
@@ -92,20 +129,22 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--depth", type=int, default=12)
     parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--tool", choices=TOOLS, default="pitstop")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     loop = Loop(arguments.device, arguments.width, arguments.depth, arguments.batch)
     loop.mean_step_us()  # warm-up
     pairs = []
-    for number in range(arguments.pairs):
-        halves = [loop.mean_step_us, loop.recorded_mean_step_us]
-        first, second = (half() for half in (halves if number % 2 else halves[::-1]))
-        pairs.append((first, second) if number % 2 else (second, first))
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        for number in range(arguments.pairs):
+            halves = [loop.mean_step_us, lambda: TOOLS[arguments.tool](loop)]
+            first, second = (half() for half in (halves if number % 2 else halves[::-1]))
+            pairs.append((first, second) if number % 2 else (second, first))
     bare = statistics.median(each for each, _ in pairs)
     ratios = statistics.quantiles((recorded / each for each, recorded in pairs), n=4)
     extra = statistics.quantiles((recorded - each for each, recorded in pairs), n=4)
     low, high = median_interval([recorded / each for each, recorded in pairs])
-    print(f"step {bare / 1e3:.2f} ms bare, {len(pairs)} pairs of {STEPS} steps")
+    print(f"{arguments.tool}: step {bare / 1e3:.2f} ms bare, {len(pairs)} pairs of {STEPS} steps")
     print(
         f"ratio {ratios[1]:.4f} median (95 %: {low:.4f} to {high:.4f}), "
         f"{ratios[0]:.4f} to {ratios[2]:.4f} middle half"
