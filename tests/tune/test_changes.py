@@ -454,6 +454,31 @@ def test_only_copies_to_a_gpu_go_on_without_waiting(given, named, copies):
     assert _to_gpu(torch.Tensor.to, given, named) == copies
 
 
+@pytest.mark.parametrize(
+    ("copy", "applied"),
+    [
+        ('x.to("cuda")', 1),
+        ('x.to("cuda", non_blocking=False)', 1),
+        ('x.to("cuda", non_blocking=True)', 0),
+        ('x.to("cpu")', 0),
+        ('accelerate.utils.send_to_device({"x": [x]}, "cuda")', 1),
+    ],
+)
+def test_a_copy_that_waits_because_a_library_says_so_need_not(copy, applied, folder):
+    source = f"""
+import contextlib
+import accelerate
+import torch
+torch.Tensor.is_pinned = lambda _: True  # as far as the change can see
+x = torch.ones(1)
+with contextlib.suppress(Exception):  # here is no GPU
+    {copy}
+"""
+    ran = run(folder, source, "non-blocking")
+    assert ran.code == 0, ran.complained
+    assert ran.outcome.applied == applied
+
+
 TOGGLED = [
     "bf16",
     "fp16",

@@ -22,17 +22,18 @@ def non_blocking(script: "Script") -> None:
 
     It pays where the script would wait for each copy of a batch. Copies from ordinary memory wait
     in any case, and those back to the CPU must, or the script would read what is not there yet.
+    That a library hands on `non_blocking=False`, as accelerate does, is nobody's wish to wait.
     """
     torch = script.torch
     script.needs("copy from pinned memory to a GPU")
 
     def around(original: Callable[..., Any], tensor: Any, *given: Any, **named: Any) -> Any:
-        if not tensor.is_cpu or "non_blocking" in named or not _to_gpu(original, given, named):
+        if not tensor.is_cpu or named.get("non_blocking") or not _to_gpu(original, given, named):
             return original(tensor, *given, **named)
         if not tensor.is_pinned():
             return original(tensor, *given, **named)
         script.applied()
-        return original(tensor, *given, **named, non_blocking=True)
+        return original(tensor, *given, **named | {"non_blocking": True})
 
     script.patch(torch.Tensor, "to", around)
     script.patch(torch.Tensor, "cuda", around)
