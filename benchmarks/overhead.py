@@ -12,6 +12,7 @@ Other tools are measured likewise, those of `pip install gpuprof traceml-ai` too
 
 import argparse
 import contextlib
+import functools
 import importlib
 import io
 import statistics
@@ -134,10 +135,11 @@ def main() -> None:
     torch.set_num_threads(1)
     loop = Loop(arguments.device, arguments.width, arguments.depth, arguments.batch)
     loop.mean_step_us()  # warm-up
+    tool = functools.partial(TOOLS[arguments.tool], loop)
     pairs = []
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         for number in range(arguments.pairs):
-            halves = [loop.mean_step_us, lambda: TOOLS[arguments.tool](loop)]
+            halves: list[Callable[[], float]] = [loop.mean_step_us, tool]
             first, second = (half() for half in (halves if number % 2 else halves[::-1]))
             pairs.append((first, second) if number % 2 else (second, first))
     bare = statistics.median(each for each, _ in pairs)

@@ -2,6 +2,7 @@ import ast
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -456,6 +457,49 @@ def test_the_patch_of_a_workload_applies_and_says_nothing_twice(tmp_path, name):
     assert patched(tmp_path, *kept, model=re.compile(model), kind=kind).text == ""
 
 
+METHOD = """\
+import torch
+from library import Pipeline, Vae
+
+{built}
+for latent in latents:
+    picture = {call}(latent)
+"""
+
+
+@pytest.mark.parametrize(
+    ("built", "call", "path", "after"),
+    [
+        ("vae = Vae()", "vae.decode", "decoder", "vae.decoder.compile()"),
+        (
+            "vae = Vae.from_pretrained(x)\nvae.to(y)",
+            "vae.decode",
+            "decoder",
+            "vae.decoder.compile()",
+        ),
+        ("vae = Vae()\nvae = vae.to(y).eval()", "vae.decode", "decoder", "vae.decoder.compile()"),
+        ("pipe = Pipeline(x)", "pipe.vae.decode", "decoder", "pipe.vae.decoder.compile()"),
+        ("pipe = Pipeline(x)", "pipe.vae.decode", "vae.decoder", "pipe.vae.decoder.compile()"),
+        ("vae = Vae() if x else None\nvae = load(vae)", "vae.decode", "decoder", ""),
+        ("from other import vae", "vae.decode", "decoder", ""),
+        ("vae = Vae()", "vae.decode", "Decoder#2", ""),  # an outermost one
+    ],
+)
+def test_a_model_of_which_a_method_calls_a_part(tmp_path, built, call, path, after):
+    write(tmp_path, train=METHOD.format(built=built, call=call))
+    found = evidence_of(tmp_path, model=re.compile(r"= [a-z.]+\(latent\)"), kind="Decoder")
+    calls = tuple(
+        replace(each, path=path) if each.kind == "Decoder" else each for each in found.calls
+    )
+    patch = make_patch(wanted(("compile", {})), replace(found, calls=calls), ["train.py"], tmp_path)
+    assert added(patch) == [after] * bool(after)
+    assert bool(patch.unplaced) != bool(after)
+    if after:
+        subprocess.run(["git", "apply"], input=patch.text, text=True, cwd=tmp_path, check=True)
+        text = (tmp_path / "train.py").read_text()
+        assert text.index(built.splitlines()[-1]) < text.index(after) < text.index("for latent")
+
+
 FUNCTIONS = """\
 import torch
 from torch import nn
@@ -521,13 +565,33 @@ Trainer().train()
 """
 
 
+DECODES = """\
+import torch
+from diffusers import AutoencoderKL
+
+torch.manual_seed(0)
+vae = AutoencoderKL(
+    block_out_channels=(8, 16),
+    down_block_types=("DownEncoderBlock2D",) * 2,
+    up_block_types=("UpDecoderBlock2D",) * 2,
+    norm_num_groups=4,
+)
+vae = vae.to(torch.float32).eval()
+with torch.no_grad():
+    for _ in range(12):
+        picture = vae.decode(torch.randn(1, 4, 16, 16)).sample
+        print(picture.double().square().sum().item())
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "changes"),
     [
+        (DECODES, ["channels-last"]),
         (FUNCTIONS, ["bf16", "channels-last", "fused-optimizer", ("loader", {"workers": 1})]),
         (OBJECT, ["bf16", "checkpointing-off", "fused-optimizer"]),
     ],
-    ids=["functions", "object"],
+    ids=["decodes", "functions", "object"],
 )
 def test_patched_source_gives_the_numbers_that_were_proved(tmp_path, monkeypatch, text, changes):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

@@ -48,6 +48,12 @@ class Build:
     source: Source
     statement: ast.stmt
     target: str  # ``self.model``
+    part: str = ""  # of it, where only a part is called: ``decoder`` of a ``vae.decode(x)``
+
+    @property
+    def model(self) -> str:
+        """What the model that is called can be reached by."""
+        return f"{self.target}.{self.part}" if self.part else self.target
 
     @property
     def settled(self) -> ast.stmt:
@@ -131,7 +137,8 @@ def builds(sites: Sites, model: ModelCall) -> list[Build]:
         return by_name if len({each.target for each in by_name}) == 1 else []
     if LAYER.fullmatch(model.seen.kind):  # there may be many of them inside of models
         by_class = []
-    return _bound(model) or _sole(by_class) or _sole(_named(sites, None, model))
+    called = _bound(model.source, model.call.func)
+    return called or _sole(by_class) or _sole(_named(sites, None, model)) or _of_method(model)
 
 
 def _sole(found: list[Build]) -> list[Build]:
@@ -162,17 +169,38 @@ def _named(sites: Sites, names: set[str] | None, model: ModelCall) -> list[Build
     return found
 
 
-def _bound(model: ModelCall) -> list[Build]:
-    """The one statement that binds the name in the file of the call."""
-    callee = model.call.func
-    if not isinstance(callee, ast.Name | ast.Attribute):
+def _bound(source: Source, name: ast.expr, part: str = "") -> list[Build]:
+    """The one statement of the file that binds a name."""
+    if not isinstance(name, ast.Name | ast.Attribute):
         return []
-    found = [each for each in reaching(model.source, callee) if each.how == "assign"]
-    target = ast.unparse(callee)
+    found = [each for each in reaching(source, name) if each.how == "assign"]
+    target = ast.unparse(name)
     first = [each for each in found if each.value and target not in ast.unparse(each.value)]
+    if part and not first:  # a later statement that sets it up binds it anew
+        first = [each for each in found if each.value and _settled(each.value) == target]
     if len(first) != 1 or isinstance(first[0].value, ast.Name):
         return []
-    return [Build(model.source, model.source.statement(first[0].target), target)]
+    return [Build(source, source.statement(first[0].target), target, part)]
+
+
+def _of_method(model: ModelCall) -> list[Build]:
+    """Where an object is built of which a method calls a part: ``vae`` of ``vae.decode(x)``."""
+    part = model.seen.path  # below the outermost module; that one would be called by its class
+    match model.call.func:
+        case ast.Attribute(value=owner) if part[:1].islower():
+            part = _below(ast.unparse(owner), part)
+        case _:
+            return []
+    while not (found := _bound(model.source, owner, part)) and isinstance(owner, ast.Attribute):
+        part, owner = f"{owner.attr}.{part}", owner.value
+    return found
+
+
+def _below(owner: str, path: str) -> str:
+    """A path below an object: ``decoder`` of ``vae.decoder`` below ``self.vae``."""
+    names = owner.split(".")
+    above = (".".join(names[first:]) for first in range(len(names)))
+    return next((path.removeprefix(f"{x}.") for x in above if path.startswith(f"{x}.")), path)
 
 
 def _assignments(
@@ -225,18 +253,31 @@ def block_of(source: Source, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _sets_up(statement: ast.stmt, target: str) -> bool:
-    """Whether a statement only prepares the model of that name."""
+    """Whether a statement only prepares the model of that name, or a part of it."""
     match statement:
-        case ast.Assign(targets=[one], value=ast.Call(func=ast.Attribute(value=owner, attr=name))):
-            names = (ast.unparse(one), ast.unparse(owner))
-            return name in SETTLING and names == (target, target)
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name))):
-            return name in SETTLING and ast.unparse(owner).startswith(target)
+        case ast.Assign(targets=[one], value=ast.Call() as value):
+            return _is_of(one, target) and ast.unparse(one) == _settled(value)
         case ast.Expr(value=ast.Call(func=ast.Name(id="fuse_group_norm"), args=[given])):
-            return ast.unparse(given).startswith(target)
+            return _is_of(given, target)
+        case ast.Expr(value=ast.Call() as value):
+            return f"{_settled(value)}.".startswith(f"{target}.")
         case ast.For(iter=ast.Call(func=ast.Attribute(value=owner, attr="modules"))):
-            return ast.unparse(owner) == target and "layer" in ast.unparse(statement.target)
+            return _is_of(owner, target) and "layer" in ast.unparse(statement.target)
     return False
+
+
+def _is_of(node: ast.expr, target: str) -> bool:
+    return f"{ast.unparse(node)}.".startswith(f"{target}.")
+
+
+def _settled(value: ast.expr) -> str:
+    """What such methods are called on: ``vae`` of ``vae.to(device).eval()``."""
+    inner = value
+    while isinstance(inner, ast.Call):
+        if not (isinstance(inner.func, ast.Attribute) and inner.func.attr in SETTLING):
+            return ""
+        inner = inner.func.value
+    return ast.unparse(inner)
 
 
 def is_part_of(build: Build, others: list[Build], kinds: set[str]) -> bool:

@@ -21,13 +21,14 @@ def behind_models(
 
     A model that is a part of another one has been reached with that one, unless each call counts.
     """
-    found: dict[tuple[str, int], tuple[ModelCall, Build]] = {}
+    found: dict[tuple[str, int, str], tuple[ModelCall, Build]] = {}
     for model in model_calls(sites):
         if isinstance(model, Left):
             yield model
         elif wanted(model.seen):
             own = builds(sites, model)
-            found |= {(each.source.path, each.statement.lineno): (model, each) for each in own}
+            for each in own:
+                found[each.source.path, each.statement.lineno, each.part] = model, each
             if not own:
                 text = " ".join(lines(model.seen, "model", "torch").split())
                 yield Left(
@@ -44,7 +45,7 @@ def behind_models(
 def _behind(build: Build, model: ModelCall, lines: Lines) -> Iterator[Edit | Left]:
     source = build.source
     torch, imports = torch_name(source)
-    text = lines(model.seen, build.target, torch).replace("\t", indent_unit(source))
+    text = lines(model.seen, build.model, torch).replace("\t", indent_unit(source))
     if build.has(text.splitlines()[-1].strip()):
         return
     try:
