@@ -22,7 +22,7 @@ from pitstop.profile.writer import Writer
 
 LOOKED_AT = 8  # members of each part of a batch whose shapes are read: a few microseconds
 ALL_LOOKED_AT = 16  # batches; shapes that change have changed by then
-SOME_LOOKED_AT = 8  # of the later ones every eighth, for those that change seldom
+SOME_LOOKED_AT = 8  # of the later ones every eighth at most, for those that change seldom
 SHORT_US = 500  # a wait that no worker would shorten; what it was spent on is not asked
 MOST_SHAPES = 256  # more say nothing new: no shape comes back
 SEQUENCES = (list, tuple)
@@ -98,8 +98,7 @@ class Loaders:
 
     def is_settled(self, number: int) -> bool:
         """Whether this loader was asked last, or none ever, and its next wait is like the last."""
-        last = self._last
-        return last.number == number and not (last.asks and last.batches)
+        return self._last.number == number and (number < 0 or not self._last.asks)
 
     def counted(self, waited_us: int) -> None:
         """A batch has come from the loader that was asked last."""

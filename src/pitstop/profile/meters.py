@@ -79,8 +79,13 @@ class Meter:
         if len(self._waits) % 2:
             self._waits.append(_event())
 
-    def complete(self, row: list[Any], values: list[Any]) -> list[list[Any]]:
-        """Take a row; return all rows, this one or older, that are complete now."""
+    def complete(self, row: list[Any], values: list[Any], known: bool = False) -> list[list[Any]]:
+        """Take a row; return all rows, this one or older, that are complete now.
+
+        One of which all is ``known`` already is complete as it is.
+        """
+        if known:
+            return [[*row, *NOT_READ, *values, *NOT_READ]]
         if row[0] - self._memory_read > MEMORY_US:
             self._memory_read = row[0]
             self.on_gpu = torch.cuda.is_initialized()

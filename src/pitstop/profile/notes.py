@@ -1,4 +1,4 @@
-"""Notes: what happens in short steps that nobody looks at, accounted for a little later.
+"""Notes: what happens in steps that nobody looks at, accounted for a little later.
 
 Each time that the script calls, its own data has driven our code out of the caches, and it runs
 ten times as long as right after itself. So as little as possible runs then: a note says when
@@ -20,7 +20,7 @@ from pitstop.profile.patch import Given, root_of
 if TYPE_CHECKING:
     from pitstop.profile.recorder import Recorder
 
-MOST_NS = 250_000_000  # that notes reach back, when a step ends
+MOST_NS = 250_000_000  # that notes reach back, when a step ends; then one step is followed
 MOST_STEPS = 120
 MOST_NOTES = 2 * MOST_STEPS  # a step has two at least
 FOLLOWED_STEPS = 8  # after something that could not be noted
@@ -34,7 +34,7 @@ class Notes:
         self.not_before = 0  # steps: something in the latest ones could not be noted
         self._recorder = recorder
         self._within = False  # whether the last note begins a phase
-        self._notes: list[tuple[int, Callable[..., object], Any]] = []
+        self._notes: list[tuple[int, Callable[[Any], object], Any]] = []
 
     def begin_wait(self, given: Given) -> bool:
         """The script asks for a batch."""
@@ -42,7 +42,7 @@ class Notes:
         if self.taken and get_ident() == recorder.thread:
             if not self._within and recorder.loaders.asked() is given[0][0]:
                 self._within = True
-                self._notes.append((perf_counter_ns(), recorder.clock.enter, WAIT))
+                self._note(recorder.clock.enter, WAIT)
                 return True
             self.end()
         return recorder.begin_wait(given)
@@ -51,9 +51,7 @@ class Notes:
         """The batch is there."""
         if self.taken:
             self._within = False
-            self._notes.append((perf_counter_ns(), self._recorder.count_batch, None))
-            if len(self._notes) > MOST_NOTES:  # and still no end of a step
-                self.account()
+            self._note(self._recorder.count_batch)
         else:
             self._recorder.fetched(given, batch)
 
@@ -65,7 +63,7 @@ class Notes:
                 loss = recorder.keep(root_of(given))
                 if loss is None or (type(loss) is float and isfinite(loss)):
                     self._within = True
-                    self._notes.append((perf_counter_ns(), recorder.count_backward, loss))
+                    self._note(recorder.count_backward, loss)
                     return True
             self.end()
         return recorder.begin_backward(given)
@@ -74,9 +72,7 @@ class Notes:
         """The backward pass is over."""
         if self.taken:
             self._within = False
-            self._notes.append((perf_counter_ns(), self._recorder.end_backward, None))
-            if len(self._notes) > MOST_NOTES:
-                self.account()
+            self._note(self._recorder.end_backward)
         else:
             self._recorder.end_backward()
 
@@ -85,7 +81,7 @@ class Notes:
         recorder = self._recorder
         known = recorder.keep(norm)
         if self.taken:
-            self._notes.append((perf_counter_ns(), recorder.clipped, known))
+            self._note(recorder.clipped, known)
         else:
             recorder.clipped(known)
 
@@ -97,7 +93,7 @@ class Notes:
         if self.taken:
             if not self._within:
                 self._within = True
-                self._notes.append((perf_counter_ns(), recorder.begin_step, id(optimizer)))
+                self._note(recorder.begin_step, id(optimizer))
                 return
             self.end()
         recorder.begin_step(id(optimizer))
@@ -110,17 +106,19 @@ class Notes:
         if self.taken:
             number = recorder.numbers.of(optimizer)
             if number is not None:
-                self._step_ended(recorder, (id(optimizer), number))
+                self._within = False
+                self._note(recorder.count_step, (id(optimizer), number))
+                if self._notes and perf_counter_ns() - self._notes[0][0] > MOST_NS:
+                    self.account()
                 return
             self.end()
         recorder.end_step(optimizer)
         self.taken = recorder.allows_notes()
 
-    def _step_ended(self, recorder: "Recorder", what: tuple[int, int]) -> None:
-        self._within = False
-        notes = self._notes
-        notes.append((perf_counter_ns(), recorder.count_step, what))
-        if notes[-1][0] - notes[0][0] > MOST_NS or len(notes) > MOST_NOTES:
+    def _note(self, happened: Callable[[Any], object], value: Any = None) -> None:
+        """Note that something happens now; a signal's handler may just have ended the notes."""
+        self._notes.append((perf_counter_ns(), happened, value))
+        if not self.taken or len(self._notes) >= MOST_NOTES:
             self.account()
 
     def end(self) -> None:
@@ -129,14 +127,25 @@ class Notes:
         self.not_before = self._recorder.steps.done + FOLLOWED_STEPS
 
     def account(self) -> None:
-        """Let the recorder hear of all that was noted; the time this takes belongs to no step."""
+        """Let the recorder hear of all that was noted; the time this takes belongs to no step.
+
+        Where a signal interrupts it, the rest comes first: those steps are over.
+        """
         self.taken = self._within = False
         clock, begun_ns = self._recorder.clock, perf_counter_ns()
-        notes, self._notes = self._notes, []
+        notes = self._notes.copy()
+        self._notes.clear()  # in place: a note that is being made goes there
+        interrupted: BaseException | None = None
         try:
             for at_ns, happened, value in notes:
                 clock.at_us = at_ns // 1000
-                happened(value)
+                try:
+                    happened(value)
+                except (KeyboardInterrupt, SystemExit) as error:
+                    interrupted = error
         finally:
             clock.at_us = 0
         clock.cursor_us += (perf_counter_ns() - begun_ns) // 1000
+        self._recorder.accounted()
+        if interrupted:
+            raise interrupted

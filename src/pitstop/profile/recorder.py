@@ -64,6 +64,7 @@ class Recorder:
         self._optimizers = Optimizers()
         self._other_steps = False  # whether steps are batches or optimizer steps
         self._limit = options.steps or sys.maxsize
+        self._anew = False  # whether to look at later steps than was planned
         self._looked_at = 0  # 1 where the current step is, and so is no baseline
         self._loader = -1
         self._working = ""  # what the current slice works on: a batch, a model call, or nothing
@@ -143,7 +144,7 @@ class Recorder:
         self._working = "loader"
         self.loaders.got(given[0][0], batch, waited_us)
 
-    def count_batch(self, _: None) -> None:
+    def count_batch(self, _: Any) -> None:
         """A batch was there, which was not looked at."""
         self._working = "loader"
         self.loaders.counted(self.end_wait())
@@ -274,8 +275,15 @@ class Recorder:
             and self.steps.done + MOST_STEPS < min(self._scope.rests_until, self._limit)
             and self._exchange.peers is False
             and self.loaders.is_settled(self._loader)
+            and self._unscaled[1] is None
             and not (self._looked_at or self._meter.on_gpu or self.clock.open)
         )
+
+    def accounted(self) -> None:
+        """All that was noted is accounted for; what was planned meanwhile lies in the past."""
+        if self._anew:
+            self._anew = False
+            self._begin_anew()
 
     def fail(self, error: Exception) -> None:
         """Our own failure: say so in one line, get out of the way, let the script go on."""
@@ -339,6 +347,7 @@ class Recorder:
 
     def _begin_anew(self) -> None:
         """What is looked at now is no step: look no more at that, but at later ones."""
+        self._anew = self.clock.at_us > 0
         self._scope.stop()
         self._looked_at = 0
         scope = self._scope
@@ -357,7 +366,9 @@ class Recorder:
         ]
         clock.spent = [0] * len(PHASES)
         exchange.spent_us = 0
-        for complete in meter.complete(row, [self._loss, self._gradient_norm, self._scale]):
+        values = [self._loss, self._gradient_norm, self._scale]
+        noted = clock.at_us > 0  # it is too late to read anything
+        for complete in meter.complete(row, values, noted):
             self._writer.row(complete)
             if meter.on_gpu and not isfinite(complete[LOSS] or 0.0):  # there it is known late
                 self._scope.forensics.known_late()

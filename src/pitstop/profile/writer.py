@@ -14,7 +14,7 @@ from typing import Any
 
 FULL_ROWS = 20_000  # slices written before thinning begins, and again at each doubling
 WINDOW_ROWS = 256  # slices kept or left out together, so that neighbouring steps stay together
-FLUSH_US = 500_000  # what a killed process loses at most
+FLUSH_US = 500_000  # what a killed process loses at most, besides what is only noted
 
 
 class Writer:
