@@ -267,6 +267,17 @@ def test_when_all_is_seen_only_a_loss_that_is_not_finite_ends_the_rest(tmp_path)
     assert scope.rests_until <= 8
 
 
+def test_all_batches_are_counted_of_a_dataset_whose_id_is_used_again():
+    lines, numbers = [], iter(range(9))
+    loaders = Loaders(lambda: next(numbers), types.SimpleNamespace(line=lines.append))
+    first, second = TensorDataset(torch.zeros(1)), TensorDataset(torch.zeros(1))
+    seen = loaders._find(first, None)
+    seen.batches = 400
+    loaders._seen = {(id(second), place): each for (_, place), each in loaders._seen.items()}
+    assert loaders._find(second, None) is not seen
+    assert [(line["number"], line["fetched"][0]) for line in lines] == [(0, 400)]
+
+
 def test_a_loader_built_again_for_each_epoch_is_one_loader(recording, tmp_path):
     data = TensorDataset(torch.zeros(8, 1))
     for _ in range(3):

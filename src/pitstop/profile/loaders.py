@@ -151,6 +151,8 @@ class Loaders:
         key = id(dataset), place
         seen = self._seen.get(key)
         if seen is None or seen.dataset() is not dataset:
+            if seen is not None:  # of a dataset that is gone, whose id is used again
+                self._tell(seen)
             seen = self._seen[key] = _Seen(self._next_number(), place, dataset)
         return seen
 
