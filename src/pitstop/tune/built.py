@@ -226,11 +226,23 @@ def _assignments(
 
 def _maker(value: ast.expr) -> str:
     """The class or function whose new object this is: ``Net`` of ``Net(8).to(device)``."""
-    while isinstance(value, ast.Call):
-        if not (isinstance(value.func, ast.Attribute) and value.func.attr in SETTLING):
-            return _last(value.func)
+    made = _before_settling(value)
+    return _last(made.func) if isinstance(made, ast.Call) else ""
+
+
+def _settled(value: ast.expr) -> str:
+    """The name of what is set up: ``vae`` of ``vae.to(device).eval()``; none of a new object."""
+    named = _before_settling(value)
+    return "" if isinstance(named, ast.Call) else ast.unparse(named)
+
+
+def _before_settling(value: ast.expr) -> ast.expr:
+    """What methods that only set a model up are called on."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if value.func.attr not in SETTLING:
+            break
         value = value.func.value
-    return ""
+    return value
 
 
 def _last(node: ast.expr) -> str:
@@ -268,16 +280,6 @@ def _sets_up(statement: ast.stmt, target: str) -> bool:
 
 def _is_of(node: ast.expr, target: str) -> bool:
     return f"{ast.unparse(node)}.".startswith(f"{target}.")
-
-
-def _settled(value: ast.expr) -> str:
-    """What such methods are called on: ``vae`` of ``vae.to(device).eval()``."""
-    inner = value
-    while isinstance(inner, ast.Call):
-        if not (isinstance(inner.func, ast.Attribute) and inner.func.attr in SETTLING):
-            return ""
-        inner = inner.func.value
-    return ast.unparse(inner)
 
 
 def is_part_of(build: Build, others: list[Build], kinds: set[str]) -> bool:
