@@ -8,7 +8,7 @@
 #
 # Packages that the machine lacks may lie in carry/site-packages, the clones LDMVFI,
 # taming-transformers and VRT in carry/public. Timed topics run alone; `data`
-# generates in the background while the next topic runs. Everything printed goes to $OUT/log as well,
+# generates in the background while the next topic runs; `wait` is a topic too. Everything printed goes to $OUT/log as well,
 # and recordings to $OUT/NAME.tgz. A topic that fails or outlasts its time costs that topic only.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -32,8 +32,10 @@ limit() {  # SECONDS COMMAND ...: `timeout` for functions too
   timeout --kill-after=10 "$seconds" bash -c '"$@"' - "$@"
 }
 
-data() {  # full-size files of the five systems, on all cores
-  for name in frame_interpolation spike_deblur tiled_vae lora_diffusion pose_regression; do
+data() {  # NAMES ...: full-size files of these systems, or of all five, on all cores
+  local names=("$@")
+  [ $# -gt 0 ] || names=(frame_interpolation spike_deblur tiled_vae lora_diffusion pose_regression)
+  for name in "${names[@]}"; do
     (limit 400 "$PYTHON" benchmarks/full_data.py "$name" >"$work/data-$name" 2>&1; say "data: $name, exit code $?") &
   done
 }

@@ -64,7 +64,7 @@ class Simulated:
     def _peak(self, changes):
         return int((2 + sum(self.peak_gib.get(each.name, 0) for each in changes)) * GIB)
 
-    def check(self, changes, toggle=None):
+    def check(self, changes, toggle=None, patience_s=None):
         more = toggled_steps(toggle) if toggle else 0
         ms = self._once("check", changes, COSTS.steps + more)
         if not changes:

@@ -74,6 +74,17 @@ def test_precision_is_settled_before_the_layout_that_depends_on_it():
     assert len(tried) == len(set(tried))
 
 
+def test_what_decides_over_a_large_promise_is_tried_before_small_ones():
+    """Else a short budget would end before the layout that promises most has its turn."""
+    findings = [
+        Finding(changes=("channels-last",), saving=0.12, code="PIT406"),
+        Finding(changes=("fused-optimizer",), saving=0.05, code="PIT206"),
+    ]
+    tried = names(findings=findings)
+    decide = ["tf32", "bf16", "fp16", "fused-group-norm"]
+    assert tried[:6] == [*decide, "channels-last", "fused-optimizer"]
+
+
 def test_what_makes_every_later_run_start_slowly_comes_late():
     findings = [
         Finding(changes=(name,), saving=0.5, code="PIT406")

@@ -4,12 +4,19 @@ from types import SimpleNamespace
 
 import pytest
 
+from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence, Step
-from pitstop.tune.first_run import _costs
+from pitstop.tune.endings import Ending
+from pitstop.tune.first_run import _check, _costs
+from pitstop.tune.session import Session
+
+LATE = Ending(-9, "did not end within 180 s", timed_out=True)
+ASKED = Session(("python", "train.py"), ("train.py",), budget_minutes=6)
 
 
-def run(*steps, wall_s, **options):
-    return SimpleNamespace(evidence=Evidence(steps=steps, **options), wall_s=wall_s)
+def run(*steps, wall_s, ending=None, **options):
+    evidence = Evidence(steps=steps, **options)
+    return SimpleNamespace(evidence=evidence, wall_s=wall_s, ending=ending)
 
 
 def test_what_inspecting_took_is_no_part_of_a_start():
@@ -18,3 +25,12 @@ def test_what_inspecting_took_is_no_part_of_a_start():
     assert _costs(run(*steps, wall_s=18.0), 20).start_s == pytest.approx(6.0)
     assert _costs(run(*steps, wall_s=18.0, validation_s=2.0), 20).start_s == pytest.approx(8.0)
     assert _costs(run(*steps, wall_s=11.0), 20).start_s > 0
+
+
+def test_steps_too_long_for_the_budget_say_which_one_would_do():
+    """Twelve batches a step: 17 s each, of which none is warm when half of the budget is spent."""
+    steps = Step(50_000.0, ended_s=60.0), *(Step(17_000.0, ended_s=60.0 + at) for at in (17, 34))
+    with pytest.raises(PitstopError, match=r"3 steps in 3 minutes, of 17\.0 s each.*--budget \d+"):
+        _check(run(*steps, wall_s=180.0, ending=LATE), ASKED)
+    with pytest.raises(PitstopError, match=r"0 steps in 3 minutes, half of the budget.*start"):
+        _check(run(wall_s=180.0, ending=LATE), ASKED)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pitstop.compare.pairs import Quality
+from pitstop.compare.pairs import FEWEST, Quality
 from pitstop.compare.quantities import Quantity
 from pitstop.core.trial import Trial
 from pitstop.tune.found import PASSENGER, Asked, Listener, leading
@@ -161,10 +161,10 @@ def test_a_passenger_stays_where_the_numbers_do_not_hold_without_it():
 
     track = Simulated(step)
     honest = track.check
-    track.check = lambda changes, toggle=None: (
+    track.check = lambda changes, *asked: (
         Checked("drifted", "alone")
         if [each.name for each in changes] == ["compile"]
-        else honest(changes, toggle)
+        else honest(changes, *asked)
     )
     found = search(track, [candidate("fused-optimizer"), candidate("compile")])
     assert [each.name for each in found.kept] == ["fused-optimizer", "compile"]
@@ -199,8 +199,8 @@ def test_on_a_machine_where_the_untouched_runs_part_no_single_run_is_believed():
     track = Simulated(lambda on: 50.0 if on else 100.0)
     honest = track.check
 
-    def check(changes, toggle=None):
-        found = honest(changes, toggle)
+    def check(changes, *asked):
+        found = honest(changes, *asked)
         return replace(found, step_ms=160.0) if changes else replace(found, apart=0.5)
 
     track.check = check
@@ -241,6 +241,31 @@ def test_what_was_compiled_once_costs_the_proof_no_more_than_it_did_when_it_was_
     found = search(track, [candidate("compile")])
     assert leading(found, "time").pairs == 6
     assert found.notes == ()
+
+
+def test_a_run_that_does_not_end_leaves_the_proof_its_time():
+    """As a compiler may that is given a deep network: minutes, for each of its options."""
+    scopes = tuple({"scope": each} for each in ("whole", "blocks", "inside-checkpoints"))
+    tried = [candidate("tf32"), candidate("compile", options=scopes, alone=True)]
+    track = Simulated(lambda on: 80.0 if on else 100.0, budget_s=180.0)
+    honest, given = track.check, []
+
+    def check(changes, toggle=None, patience_s=0.0):
+        if not any(each.name == "compile" for each in changes):
+            return honest(changes, toggle, patience_s)
+        given.append((patience_s, track.left_s()))
+        track.clock_s += patience_s
+        raise failing("did not end within its time")
+
+    track.check = check
+    found = search(track, tried)
+    assert [each.verdict for each in found.trials] == ["kept", "failed", *["not-applicable"] * 2]
+    assert "the budget is spent" in found.trials[-1].note
+    assert found.proof
+    assert found.proof[0].pairs == FEWEST
+    ((patience_s, left_s),) = given
+    assert 3 * COSTS.run_s < patience_s < left_s - COSTS.proof_s(switched=True)
+    assert track.left_s() > 0
 
 
 def test_what_is_much_slower_in_its_first_run_is_spared_the_pairs():

@@ -66,6 +66,11 @@ class Costs:
         return len(candidate.options) * self.run_s + self.timing_s(candidate) - saved_s
 
     @property
+    def least_s(self) -> float:
+        """One candidate that can be switched, with all that comes before and after it."""
+        return self.null_s + self.run_s + self.blocks_s(FEWEST) + self.proof_s(switched=True)
+
+    @property
     def warm(self) -> "Costs":
         """The costs at best: a first start may have waited for a cold disk for half its time."""
         return replace(self, start_s=self.start_s / 2)
@@ -139,15 +144,15 @@ def _timed_runs(candidate: Candidate) -> int:
 
 
 def within(costs: Costs, candidates: Sequence[Candidate], budget_s: float) -> list[Candidate]:
-    """The first candidates that the budget has room for, with the null and the proof."""
+    """Those that the budget has room for, with the null and the proof: what promises most first."""
     left = budget_s - costs.null_s
     chosen: list[Candidate] = []
-    for each in candidates:
+    for each in sorted(candidates, key=lambda each: (-each.at_stake, not each.code)):
         switched = all(other.change.toggles for other in (*chosen, each))
         if costs.candidate_s(each) + costs.proof_s(switched) <= left:
             left -= costs.candidate_s(each)
             chosen.append(each)
-    return chosen
+    return [each for each in candidates if each in chosen]
 
 
 def _within(number: float, low: int, high: int) -> int:

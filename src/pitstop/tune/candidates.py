@@ -1,7 +1,7 @@
 """Candidates: which changes are worth a trial on this script, and in which order."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
@@ -43,6 +43,7 @@ class Candidate:
     options: tuple[Options, ...]
     predicted: float | None = None  # share of the step that is at stake
     code: str = ""  # of the finding that asks for it
+    at_stake: float = 0.0  # what is promised of it, or of one that waits for it
 
     @property
     def goes_on(self) -> bool:
@@ -147,8 +148,9 @@ def _asked_for(name: str, findings: Sequence[Finding]) -> tuple[float | None, st
 
 
 def _in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """By promise, but each behind those that decide whether it helps."""
-    found = sorted(candidates, key=_order)
+    """By promise, but each behind those that decide whether it helps: they are as urgent as it."""
+    tried = tuple(candidates)
+    found = sorted((_urgent(each, tried) for each in tried), key=_order)
     for each in list(found):
         before = [
             place for place, one in enumerate(found) if one.change.name in each.change.when.after
@@ -158,8 +160,14 @@ def _in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
     return found
 
 
+def _urgent(candidate: Candidate, others: Iterable[Candidate]) -> Candidate:
+    waiting = (each for each in others if candidate.change.name in each.change.when.after)
+    at_stake = max(each.predicted or 0.0 for each in (candidate, *waiting))
+    return replace(candidate, at_stake=at_stake)
+
+
 def _order(candidate: Candidate) -> tuple[int, float, bool, int]:
     name = candidate.change.name
     place = ORDER.index(name) if name in ORDER else len(ORDER)
     late = LATE.index(name) + 1 if name in LATE else 0
-    return late, -(candidate.predicted or 0.0), not candidate.code, place
+    return late, -candidate.at_stake, not candidate.code, place

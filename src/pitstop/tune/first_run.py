@@ -1,8 +1,10 @@
 """First run: the untouched script, looked at closely; what all that follows is planned by."""
 
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
@@ -19,6 +21,8 @@ from pitstop.tune.written import Written
 STEPS = 14  # warm-up, undisturbed ones before and after, and the two looked at closely
 INSPECTED = 2
 NAMED = 5  # files said by name
+ROUND = 5  # minutes, in which a budget is thought of
+SHARE = 0.5  # of the budget: where the first run takes more, there is no room for others
 
 Diagnose = Callable[[Path], Report]  # what a recording in this folder shows
 
@@ -31,7 +35,7 @@ def first_run(
     if not file.exists():
         screen.doing("the untouched script, looked at closely")
         shutil.rmtree(where, ignore_errors=True)
-        patience_s = 60 * asked.budget_minutes
+        patience_s = SHARE * 60 * asked.budget_minutes
         run = look_closely(asked, Plan(""), where, patience_s, lists_writes=True)
         _check(run, asked)
         for line in _on_files(run.written, asked):
@@ -68,6 +72,8 @@ def _costs(run: TrialRun, steps: int | None) -> Costs:
 
 def _check(run: TrialRun, asked: Session) -> None:
     """Whether the script can be tuned at all."""
+    if run.ending.timed_out:
+        raise PitstopError(_too_slow(run, asked))
     if run.ending.error:
         raise PitstopError(
             f"{asked.name} did not run to its end: {run.ending.error}; make it run by itself first"
@@ -82,6 +88,22 @@ def _check(run: TrialRun, asked: Session) -> None:
             f"{asked.name} writes what cannot be redirected: {_few(run.written.escaped)}; "
             "give --in-place if trials may write there"
         )
+
+
+def _too_slow(run: TrialRun, asked: Session) -> str:
+    """What to do about a first run for which the budget has no room."""
+    done = [each.total_ms / 1e3 for each in run.evidence.steps]
+    took = f"{asked.name} finished {count(len(done), 'step')} in {run.wall_s / 60:.2g} minutes"
+    if not done:
+        return f"{took}, half of the budget: give a larger --budget, or make it start faster"
+    step_s = median(done[1:] or done)
+    costs = budget.choose(run.wall_s - sum(done), step_s, asked.steps)
+    least = (costs.start_s + STEPS * step_s + costs.least_s) / 60
+    return (
+        f"{took}, of {step_s:.1f} s each: a search takes at least {least:.0f} minutes. Give "
+        f"--budget {math.ceil(least / ROUND) * ROUND} or more, or make the steps shorter for the "
+        "search, as with fewer accumulated batches"
+    )
 
 
 def _on_files(written: Written | None, asked: Session) -> list[str]:

@@ -4,6 +4,7 @@ A search takes the same decisions when it is given the same answers. So it begin
 written here is answered from the disk instead of being run again.
 """
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -50,11 +51,13 @@ class Journal:
         self._written = len(files)
         self.known_s = sum(each.took_s for known in self._known.values() for each in known)
 
-    def check(self, changes: Changes, toggle: Toggle | None = None) -> Checked:
+    def check(
+        self, changes: Changes, toggle: Toggle | None = None, patience_s: float = math.inf
+    ) -> Checked:
         """The numbers of a run with these changes."""
 
         def ask() -> Entry:
-            return Entry("", checked=self._track.check(changes, toggle))
+            return Entry("", checked=self._track.check(changes, toggle, patience_s))
 
         kind = "check and blocks" if toggle else "check"
         return self._answer(_question(kind, changes), ask).checked

@@ -1,5 +1,6 @@
 """Processes: the track on which each run of the script is a fresh process."""
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,12 +52,14 @@ class Processes:
         self._numbers = count(1)
         self._untouched: dict[tuple[int, str, int], tuple[Readings, Sample]] = {}
 
-    def check(self, changes: Changes, toggle: Toggle | None = None) -> Checked:
+    def check(
+        self, changes: Changes, toggle: Toggle | None = None, patience_s: float = math.inf
+    ) -> Checked:
         """Run it once with these changes, and look at its numbers; then time the last of them."""
         if toggle:  # on in all that count
             toggle = replace(toggle, warmup=self._course.costs.steps + 1)
         plan = Plan("", changes, seed=SEED, outputs=True, toggle=toggle)
-        run, seen, switched = self._switched(changes, plan)
+        run, seen, switched = self._switched(changes, plan, patience_s)
         compiled = seen.evidence.compiled
         times = Checked(
             step_ms=step_ms(seen.evidence),
@@ -97,12 +100,14 @@ class Processes:
 
     # Runs
 
-    def _switched(self, changes: Changes, plan: Plan) -> tuple[TrialRun, Sample, Pairs[float]]:
+    def _switched(
+        self, changes: Changes, plan: Plan, patience_s: float = math.inf
+    ) -> tuple[TrialRun, Sample, Pairs[float]]:
         """A run, and the times of its blocks if it has any."""
         found: list[Block] = []
         steps = toggled_steps(plan.toggle) + 1 if plan.toggle else None  # one ends the last block
         run, seen = self._run(
-            changes, plan, steps, lambda folder: found.extend(read_blocks(folder))
+            changes, plan, steps, lambda folder: found.extend(read_blocks(folder)), patience_s
         )
         pairs = [sorted(pair, key=lambda each: each.on) for pair in _by_two(found)][:FEWEST]
         times = Pairs(tuple(off.ms for off, _ in pairs), tuple(on.ms for _, on in pairs))
@@ -114,6 +119,7 @@ class Processes:
         plan: Plan,
         steps: int | None = None,
         read: Callable[[Path], None] = lambda _: None,
+        patience_s: float = math.inf,
     ) -> tuple[TrialRun, Sample]:
         """A run that came to its end with all changes in force; else a ``RunError``."""
         costs = self._course.costs
@@ -123,7 +129,7 @@ class Processes:
         settings = Settings(
             steps,
             WARMUP,
-            timeout_s=patience,
+            timeout_s=min(patience, patience_s),
             environment=self._environment(changes),
             in_place=self._course.in_place,
         )

@@ -41,6 +41,7 @@ from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
 
 NEAR_LIMIT = 0.92  # of the device's memory: the rest goes to fragments, cuDNN and longer inputs
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
+LEAST_PATIENCE = 3  # times what a run takes: a busy machine must not end one
 TOO_SHORT = "the script ends before blocks of steps were timed, and fresh runs have no room"
 WORTH_BYTES = 0.03  # of the peak: what a change must save at least to be kept for memory
 
@@ -98,7 +99,11 @@ class Search:
     def _trials_of(self, candidate: Candidate) -> Iterator[Trial]:
         """Each set of options has its first run; the best of those that hold is timed."""
         fine: list[tuple[Wanted, Checked]] = []
-        for wanted in candidate.wanted():
+        for place, wanted in enumerate(candidate.wanted()):
+            if place and self._patience_s(candidate) < self._costs.run_s:  # others took too long
+                note = f"not tried, since {SPENT}"
+                yield self._trial(candidate, wanted, "not-applicable", Checked(), note)
+                continue
             checked = self._checked(candidate, wanted)
             if checked.refused:
                 yield self._trial(candidate, wanted, checked.refused, checked, checked.note)
@@ -123,9 +128,15 @@ class Search:
     def _checked(self, candidate: Candidate, wanted: Wanted) -> Checked:
         toggle = self._costs.toggle if self._goes_on(candidate) else None
         try:
-            return self._track.check((*self._changes, wanted), toggle)
+            patience_s = max(LEAST_PATIENCE * self._costs.run_s, self._patience_s(candidate))
+            return self._track.check((*self._changes, wanted), toggle, patience_s)
         except RunError as error:
             return Checked(error.verdict, error.note)
+
+    def _patience_s(self, candidate: Candidate) -> float:
+        """For a candidate's numbers: all but what its time and the proof will take."""
+        later_s = 0.0 if self._goes_on(candidate) else self._costs.timing_s(candidate)
+        return self._left_s(candidate) - later_s
 
     def _goes_on(self, candidate: Candidate) -> bool:
         """Whether one run can tell its numbers and its time: metrics are read at its end."""

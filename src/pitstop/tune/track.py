@@ -1,5 +1,6 @@
 """Track: what a search may ask of the script, whoever runs it: processes, or a simulation."""
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,8 +43,10 @@ class Checked:
 class Track(Protocol):
     """A run that comes to nothing raises ``RunError``."""
 
-    def check(self, changes: Changes, toggle: Toggle | None = None) -> Checked:
-        """Run it once with these changes, and look at its numbers.
+    def check(
+        self, changes: Changes, toggle: Toggle | None = None, patience_s: float = math.inf
+    ) -> Checked:
+        """Run it once with these changes, and look at its numbers; not longer than ``patience_s``.
 
         With a toggle the run goes on: the last of them is switched off and on, and timed.
         """

@@ -4,6 +4,7 @@ What was redirected lies in the scratch folder, which is the list of it. What es
 two ways: Python tells of every file that it opens for writing (an audit hook, in the script's own
 process), and the folders that the command names are looked at before and after, since libraries in
 other languages tell nobody. Both are done in the first run only; an audit hook cannot be removed.
+Caches may be filled: trials leave them alone.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from typing import Any
 
 from pitstop.profile.collect import lines
 from pitstop.tune.overlay import NEVER, Overlay
+from pitstop.tune.scratch import caches
 
 BEGIN = "pitstop.tune.written:begin"
 FILE = "escaped.jsonl"
@@ -91,10 +93,11 @@ def written(scratch: Path, before: Snapshot, after: Snapshot) -> Written:
     programs = {str(path) for event, path in told if event in PROGRAMS}
     opened = {str(path) for event, path in told if event not in PROGRAMS}
     changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
+    cached = tuple(f"{os.path.realpath(each)}{os.sep}" for each in caches())
     return Written(
         tuple(overlay.written()),
         tuple(overlay.deleted()),
-        tuple(sorted(opened | changed)),
+        tuple(sorted(p for p in opened | changed if not f"{p}{os.sep}".startswith(cached))),
         tuple(sorted(programs - {sys.executable})),
         max(len(before), len(after)) < MOST_FILES,
     )
