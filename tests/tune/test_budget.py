@@ -1,7 +1,5 @@
 """What runs cost, and what a budget has room for."""
 
-from dataclasses import replace
-
 import pytest
 
 from pitstop.core.errors import PitstopError
@@ -52,15 +50,6 @@ def test_a_budget_takes_the_first_candidates_it_has_room_for():
     assert within(COSTS, [TOGGLED, FRESH], room) == [TOGGLED]
     assert within(COSTS, [TOGGLED, FRESH], room - 1) == []
     assert within(COSTS, [FRESH, TOGGLED], room) == [TOGGLED]
-
-
-def test_where_not_all_have_room_those_that_promise_most_are_tried_in_their_order():
-    """The compiler comes last, but not behind what promises nothing."""
-    tf32, other, compiled = candidate("tf32"), candidate("bf16"), candidate("compile", alone=True)
-    tried = [replace(tf32, at_stake=0.1), other, replace(compiled, at_stake=0.2)]
-    room = COSTS.null_s + COSTS.proof_s(switched=True) + sum(map(COSTS.candidate_s, tried))
-    assert within(COSTS, tried, room) == tried
-    assert within(COSTS, tried, room - 1) == [tried[0], tried[2]]
 
 
 def test_how_many_pairs_are_left():

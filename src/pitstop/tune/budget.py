@@ -144,15 +144,15 @@ def _timed_runs(candidate: Candidate) -> int:
 
 
 def within(costs: Costs, candidates: Sequence[Candidate], budget_s: float) -> list[Candidate]:
-    """Those that the budget has room for, with the null and the proof: what promises most first."""
+    """The first candidates that the budget has room for, with the null and the proof."""
     left = budget_s - costs.null_s
     chosen: list[Candidate] = []
-    for each in sorted(candidates, key=lambda each: (-each.at_stake, not each.code)):
+    for each in candidates:
         switched = all(other.change.toggles for other in (*chosen, each))
         if costs.candidate_s(each) + costs.proof_s(switched) <= left:
             left -= costs.candidate_s(each)
             chosen.append(each)
-    return [each for each in candidates if each in chosen]
+    return chosen
 
 
 def _within(number: float, low: int, high: int) -> int:

@@ -1,7 +1,7 @@
 """Candidates: which changes are worth a trial on this script, and in which order."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
@@ -43,7 +43,6 @@ class Candidate:
     options: tuple[Options, ...]
     predicted: float | None = None  # share of the step that is at stake
     code: str = ""  # of the finding that asks for it
-    at_stake: float = 0.0  # what is promised of it, or of one that waits for it
 
     @property
     def goes_on(self) -> bool:
@@ -150,7 +149,7 @@ def _asked_for(name: str, findings: Sequence[Finding]) -> tuple[float | None, st
 def _in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
     """By promise, but each behind those that decide whether it helps: they are as urgent as it."""
     tried = tuple(candidates)
-    found = sorted((_urgent(each, tried) for each in tried), key=_order)
+    found = sorted(tried, key=lambda each: _order(each, _at_stake(each, tried)))
     for each in list(found):
         before = [
             place for place, one in enumerate(found) if one.change.name in each.change.when.after
@@ -160,14 +159,14 @@ def _in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
     return found
 
 
-def _urgent(candidate: Candidate, others: Iterable[Candidate]) -> Candidate:
+def _at_stake(candidate: Candidate, others: Iterable[Candidate]) -> float:
+    """What is promised of a change, or of one that waits for it."""
     waiting = (each for each in others if candidate.change.name in each.change.when.after)
-    at_stake = max(each.predicted or 0.0 for each in (candidate, *waiting))
-    return replace(candidate, at_stake=at_stake)
+    return max(each.predicted or 0.0 for each in (candidate, *waiting))
 
 
-def _order(candidate: Candidate) -> tuple[int, float, bool, int]:
+def _order(candidate: Candidate, at_stake: float) -> tuple[int, float, bool, int]:
     name = candidate.change.name
     place = ORDER.index(name) if name in ORDER else len(ORDER)
     late = LATE.index(name) + 1 if name in LATE else 0
-    return late, -candidate.at_stake, not candidate.code, place
+    return late, -at_stake, not candidate.code, place

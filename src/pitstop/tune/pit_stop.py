@@ -92,14 +92,11 @@ def _search(
 ) -> Result:
     chosen = _chosen(asked, profile, list(course.changes.values()))
     track = Journal(Processes(course), folder)
-    left_s = track.left_s()
-    screen.say(expected(chosen.chosen, course.costs, left_s, track.known_s))
-    first = affordable(chosen.chosen, course.costs, left_s)
-    rest = [each for each in chosen.chosen if each not in first]
+    screen.say(expected(chosen.chosen, course.costs, track.left_s(), track.known_s))
     wishes = Asked(asked.goal, _limit_bytes(profile), course.metrics)
     listener = Listener(screen.doing, screen.tried)
     try:
-        found = Search(track, course.costs, wishes, listener).run((*first, *rest))
+        found = Search(track, course.costs, wishes, listener).run(chosen.chosen)
     except RunError as error:
         raise PitstopError(f"the untouched script: {error.note}") from None
     written = _kept(asked, folder, tuned, found, profile)
@@ -121,12 +118,6 @@ def _chosen(asked: Session, profile: Report, changes: Sequence[Change]) -> Candi
     return choose(changes, profile.findings, facts_of(profile.ranks[0], cores), choice)
 
 
-def affordable(candidates: Sequence[Candidate], costs: Costs, left_s: float) -> list[Candidate]:
-    """What there is room for, if need be with warm starts; it is tried before all else."""
-    found = budget.within(costs, candidates, left_s)
-    return found or budget.within(costs.warm, candidates, left_s)
-
-
 def expected(
     candidates: Sequence[Candidate], costs: Costs, left_s: float, known_s: float = 0.0
 ) -> str:
@@ -134,7 +125,8 @@ def expected(
 
     Of what is left, so many seconds are those of runs that a resumed search knows already.
     """
-    chosen = affordable(candidates, costs, left_s)
+    chosen = budget.within(costs, candidates, left_s)
+    chosen = chosen or budget.within(costs.warm, candidates, left_s)
     if candidates and not chosen:
         cheapest = min(candidates, key=costs.candidate_s)
         proof_s = costs.proof_s(cheapest.change.toggles)
