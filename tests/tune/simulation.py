@@ -92,7 +92,8 @@ class Simulated:
     def _switched(self, changes, toggle, first=0):
         if changes[-1].name in self.breaks:
             raise self.breaks[changes[-1].name]
-        number = FEWEST if first + toggled_steps(toggle) < self.length else 0
+        room = self.length - 1 - first - toggle.warmup
+        number = min(FEWEST, max(0, room // (2 * (toggle.lead + toggle.steps))))
         before = tuple(self._time(changes[: -toggle.changes]) for _ in range(number))
         return Pairs(before, tuple(self._time(changes) for _ in range(number)))
 

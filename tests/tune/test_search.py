@@ -8,6 +8,7 @@ from pitstop.compare.pairs import FEWEST, Quality
 from pitstop.compare.quantities import Quantity
 from pitstop.core.trial import Trial
 from pitstop.tune.found import PASSENGER, Asked, Listener, leading
+from pitstop.tune.plan import Toggle
 from pitstop.tune.search import TOO_SHORT, Search
 from pitstop.tune.track import Checked
 from tune.simulation import COSTS, GIB, Simulated, candidate, failing
@@ -335,10 +336,10 @@ def test_what_is_never_faster_in_fresh_runs_is_given_up_after_two_pairs():
     assert track.runs("sample", "loader") == track.runs("sample") == 2
 
 
-def short_script(length, budget_s=3600.0):
+def short_script(length, budget_s=3600.0, lead=0):
     """What comes of a change on a script that ends before a run of the usual length would."""
     track = Simulated(lambda on: 50.0 if on else 100.0, length=length, budget_s=budget_s)
-    costs = replace(COSTS, toggle=replace(COSTS.toggle, lead=0))
+    costs = replace(COSTS, toggle=replace(COSTS.toggle, lead=lead))
     (trial,) = Search(track, costs, Asked()).run([candidate("tf32")]).trials
     return trial, track
 
@@ -354,9 +355,22 @@ def test_a_script_too_short_for_blocks_is_timed_in_fresh_runs_where_these_have_r
     trial, track = short_script(10)
     assert (trial.verdict, trial.step.pairs) == ("kept", 6)
     assert track.runs("sample", "tf32") == 12
-    trial, track = short_script(10, budget_s=90.0)
+    trial, track = short_script(COSTS.steps + 5, budget_s=90.0, lead=1)
     assert (trial.verdict, trial.note) == ("not-applicable", TOO_SHORT)
     assert not track.runs("sample")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_short_script_of_long_steps_has_a_few_blocks_in_each_of_some_processes(known):
+    """Twelve clips of a second each: four pairs of blocks, where six are wanted."""
+    track = Simulated(lambda on: 500.0 if on else 1000.0, length=12)
+    costs = replace(COSTS, step_s=1.0, steps=9, toggle=Toggle(steps=1, warmup=3, lead=0))
+    costs = costs.of_length(12) if known else costs
+    found = Search(track, costs, Asked()).run([candidate("tf32")])
+    (trial,) = found.trials
+    assert (trial.verdict, trial.step.pairs) == ("kept", 6)
+    assert track.runs("blocks", "tf32") == 2
+    assert track.runs("sample", "tf32") == 6  # in the proof
 
 
 def test_one_of_two_rivals_is_enough():

@@ -12,6 +12,7 @@ RUN_SECONDS = 6.0  # of steps in a timed run: as long as most scripts take to st
 STEPS = (6, 60)  # timed in a run at least and at most: loaders deliver in bursts of some steps
 BLOCK_SECONDS = 0.8  # of timed steps in a block: scheduling hiccups of some ms are 1 % of it
 BLOCK_STEPS = (1, 20)
+SHORTEST_BLOCK_S = 0.2  # shorter ones are all hiccups: fresh runs tell more, and cost as much
 LONG_STEP_S = 0.4  # what a switch leaves to the first step after it is nothing beside that
 TOGGLE_SECONDS = 2.0  # of steps before the first block: caches fill, algorithms are chosen
 TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again
@@ -29,6 +30,7 @@ class Costs:
     step_s: float
     steps: int  # of a run, warm-up included
     toggle: Toggle
+    length: int | None = None  # steps of a script that is known to end by itself
 
     @property
     def run_s(self) -> float:
@@ -45,7 +47,22 @@ class Costs:
 
         Blocks of steps will do where all that is kept can be switched in one process.
         """
-        return MARGIN * (self.blocks_s(FEWEST) if switched else self.pairs_s(FEWEST))
+        in_blocks = switched and self.pairs
+        return MARGIN * (self.blocks_s(FEWEST) if in_blocks else self.pairs_s(FEWEST))
+
+    @property
+    def pairs(self) -> int:
+        """So many pairs of blocks fit into one process; 0: such blocks would tell too little.
+
+        An even number, since every other pair begins with the change on.
+        """
+        if self.length is None:
+            return FEWEST
+        toggle = self.toggle
+        twice = (self.length - 1 - toggle.warmup) // (4 * (toggle.lead + toggle.steps))
+        if 2 * twice < FEWEST and toggle.steps * self.step_s < SHORTEST_BLOCK_S:
+            return 0
+        return min(FEWEST, max(0, 2 * twice))
 
     def pairs_s(self, number: int) -> float:
         """So many pairs of fresh processes."""
@@ -53,12 +70,14 @@ class Costs:
 
     def blocks_s(self, number: int) -> float:
         """So many pairs of blocks, a few in each process."""
-        processes = math.ceil(number / FEWEST)
-        return processes * (self.start_s + toggled_steps(self.toggle) * self.step_s)
+        each = max(1, self.pairs)
+        steps = toggled_steps(self.toggle, each)
+        return math.ceil(number / each) * (self.start_s + steps * self.step_s)
 
     def timing_s(self, candidate: Candidate) -> float:
         """The first look at a candidate's time."""
-        return self.blocks_s(FEWEST) if candidate.change.toggles else self.pairs_s(FEWEST)
+        in_blocks = candidate.change.toggles and self.pairs
+        return self.blocks_s(FEWEST) if in_blocks else self.pairs_s(FEWEST)
 
     def candidate_s(self, candidate: Candidate) -> float:
         """Its numbers for each set of options, and its time up to the first look."""
@@ -78,11 +97,18 @@ class Costs:
     def as_seen(self, null_s: float, done: int) -> "Costs":
         """The costs by what two untouched runs took, each of so many steps.
 
-        The first run met a cold disk. A script that ends before its time gets shorter blocks.
+        The first run met a cold disk.
         """
         start_s = max(SHORTEST_START_S, null_s / 2 - self.steps * self.step_s)
-        toggle = _within_steps(self.toggle, done) if 0 < done < self.steps else self.toggle
-        return replace(self, start_s=min(self.start_s, start_s), toggle=toggle)
+        costs = self.of_length(done) if 0 < done < self.steps else self
+        return replace(costs, start_s=min(self.start_s, start_s))
+
+    def of_length(self, length: int) -> "Costs":
+        """The costs of a script that ends by itself: shorter blocks, and fewer in a process."""
+        room = length - 1 - self.toggle.warmup - 2 * FEWEST * self.toggle.lead
+        steps = min(self.toggle.steps, max(1, room // (2 * FEWEST)))
+        toggle = replace(self.toggle, steps=steps)
+        return replace(self, steps=min(self.steps, length), toggle=toggle, length=length)
 
     def with_compiling(self, seconds: float) -> "Costs":
         """What runs cost where one of each pair compiles first."""
@@ -106,15 +132,9 @@ class Estimate:
     most_s: float
 
 
-def toggled_steps(toggle: Toggle) -> int:
-    """Steps of a run with as many pairs of blocks as the first look wants."""
-    return toggle.warmup + 2 * FEWEST * (toggle.lead + toggle.steps)
-
-
-def _within_steps(toggle: Toggle, done: int) -> Toggle:
-    """Blocks that a script of so many steps has room for; one step in each at least."""
-    room = done - 1 - toggle.warmup - toggled_steps(replace(toggle, steps=0, warmup=0))
-    return replace(toggle, steps=min(toggle.steps, max(1, room // (2 * FEWEST))))
+def toggled_steps(toggle: Toggle, pairs: int = FEWEST) -> int:
+    """Steps of a run with so many pairs of blocks; as many as the first look wants, if it can."""
+    return toggle.warmup + 2 * pairs * (toggle.lead + toggle.steps)
 
 
 def choose(start_s: float, step_s: float, steps: int | None = None) -> Costs:

@@ -65,9 +65,10 @@ def _costs(run: TrialRun, steps: int | None) -> Costs:
     first, last = seen.steps[0], seen.steps[-1]
     from_first_to_last_s = last.ended_s - first.ended_s + first.total_ms / 1e3
     around_s = run.wall_s - from_first_to_last_s + seen.validation_s + seen.saving_s
-    return budget.choose(
-        max(budget.SHORTEST_START_S, around_s), seen.mean_ms("total_ms") / 1e3, steps
-    )
+    start_s, step_s = max(budget.SHORTEST_START_S, around_s), seen.mean_ms("total_ms") / 1e3
+    costs = budget.choose(start_s, step_s, steps)
+    ended = len(seen.steps) < max(STEPS, steps or 0)
+    return costs.of_length(len(seen.steps)) if ended else costs
 
 
 def _check(run: TrialRun, asked: Session) -> None:

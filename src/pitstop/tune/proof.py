@@ -38,7 +38,7 @@ class Proof:
         self._track = track
         self._costs = costs
         self._asked = asked
-        self._switched = can_switch(kept, asked)
+        self._switched = can_switch(kept, asked) and costs.pairs > 0
         self.found = found
 
     def run(self, listener: Listener) -> None:
@@ -82,7 +82,8 @@ class Proof:
             return False
         kept = self.found.kept
         toggle = replace(self._costs.toggle, changes=len(kept))
-        times = in_blocks(self._track, kept, toggle, looks_within(affordable), weigh.clear)
+        looks = looks_within(affordable)
+        times = in_blocks(self._track, kept, toggle, looks, weigh.clear, each=self._costs.pairs)
         if len(times.before) < pairs.FEWEST:
             return False  # the script is too short to be cut into blocks
         step = weigh.compared(times)

@@ -31,7 +31,7 @@ from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial, Verdict
 from pitstop.core.units import binary_bytes, percent
 from pitstop.tune import weigh
-from pitstop.tune.budget import Costs
+from pitstop.tune.budget import Costs, toggled_steps
 from pitstop.tune.candidates import Candidate, rival
 from pitstop.tune.found import PASSENGER, Asked, Found, Listener
 from pitstop.tune.plan import Wanted
@@ -42,7 +42,7 @@ from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
 NEAR_LIMIT = 0.92  # of the device's memory: the rest goes to fragments, cuDNN and longer inputs
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
 LEAST_PATIENCE = 3  # times what a run takes: a busy machine must not end one
-TOO_SHORT = "the script ends before blocks of steps were timed, and fresh runs have no room"
+TOO_SHORT = "the script ends before enough blocks of steps were timed, and more runs have no room"
 WORTH_BYTES = 0.03  # of the peak: what a change must save at least to be kept for memory
 
 
@@ -114,6 +114,8 @@ class Search:
             note = f"in its first run behind {label(fine[0][0])}"
             yield self._trial(candidate, wanted, "not-faster", checked, note)
         for wanted, checked in fine[:1]:
+            if self._goes_on(candidate) and len(checked.times.before) < pairs.FEWEST:
+                self._ended_early(self._costs.steps + 1, len(checked.times.before))
             left_s = self._track.left_s()
             trial = self._weighed(candidate, wanted, checked)
             if trial.verdict == "kept":
@@ -140,9 +142,15 @@ class Search:
 
     def _goes_on(self, candidate: Candidate) -> bool:
         """Whether one run can tell its numbers and its time: metrics are read at its end."""
-        long_enough = self._base.steps >= self._costs.steps
+        costs = self._costs
+        usual = costs.length is None and self._base.steps >= costs.steps
         by_time = self._asked.goal == "time" and not self._asked.metrics
-        return candidate.goes_on and by_time and long_enough
+        return candidate.goes_on and by_time and usual
+
+    def _ended_early(self, warmup: int, blocks: int) -> None:
+        """The script has no more steps than that, and so many pairs of blocks."""
+        toggle = replace(self._costs.toggle, warmup=warmup)
+        self._costs = self._costs.of_length(toggled_steps(toggle, blocks) + 1)
 
     def _rank(self, checked: Checked) -> float:
         number = checked.step_ms if self._asked.goal == "time" else checked.peak_bytes
@@ -222,14 +230,19 @@ class Search:
     ) -> Pairs[float]:
         """Pairs without and with a change, as many as it takes or time allows."""
         (wanted,) = candidate.wanted()
-        if candidate.change.toggles:
+        costs, left_s = self._costs, self._left_s(candidate)
+        if costs.length is not None and left_s < costs.timing_s(candidate):
+            raise RunError("not-applicable", TOO_SHORT)
+        if candidate.change.toggles and costs.pairs:
             looks = self._looks(candidate, toggles=True, known=len(known.before))
-            toggle = self._costs.toggle
-            found = in_blocks(self._track, (*others, wanted), toggle, looks, settled, known)
+            changes = (*others, wanted)
+            found = in_blocks(
+                self._track, changes, costs.toggle, looks, settled, known, costs.pairs
+            )
             if len(found.before) >= pairs.FEWEST:
                 return found
-            if self._left_s(candidate) < self._costs.pairs_s(pairs.FEWEST):
-                raise RunError("not-applicable", TOO_SHORT)
+            self._ended_early(costs.toggle.warmup, len(found.before) - len(known.before))
+            return self._timed(candidate, others, settled, found)
         looks = self._looks(candidate, toggles=False)
         return in_pairs(self._track, wanted, others, (weigh.EARLIEST, *looks), settled)
 

@@ -46,17 +46,20 @@ def in_blocks(
     looks: Sequence[int],
     settled: Settled,
     known: Pairs[float] = UNTIMED,
+    each: int = pairs.FEWEST,
 ) -> Pairs[float]:
     """Pairs of blocks with the last changes off and on, until a look settles it.
 
-    There are fewer than the first look wants where the script is too short to be cut into blocks.
+    A process has so many of ``each``; where the script ends before, that is for the caller to know.
     """
-    found = known if len(known.before) >= pairs.FEWEST else UNTIMED
+    found = known
     while len(found.before) < looks[-1]:
         if len(found.before) in looks and settled(found):
             break
         new = track.blocks(changes, toggle)
-        found = Pairs((*found.before, *new.before), (*found.after, *new.after))
-        if len(new.before) < pairs.FEWEST:
+        most = next(look for look in looks if look > len(found.before))  # no look is passed over
+        before, after = (*found.before, *new.before), (*found.after, *new.after)
+        found = Pairs(before[:most], after[:most])
+        if len(new.before) < each:
             break
     return found
