@@ -4,12 +4,13 @@
 #   OUT=/tmp/out bash benchmarks/gpu.sh data tests overhead parts bench:pose_regression
 #   OUT=/tmp/out bash benchmarks/gpu.sh record:lora_diffusion record:spike_deblur:20:--accumulate:1
 #   OUT=/tmp/out bash benchmarks/gpu.sh tune:frame_interpolation:8 tune:vae:5      (minutes)
+#   OUT=/tmp/out bash benchmarks/gpu.sh resume:frame_interpolation:6               (where it ended)
 #   OUT=/tmp/out bash benchmarks/gpu.sh tune:vae:5 by_hand:vae:1:bf16+compile,scope=blocks     (rounds)
 #
 # Packages that the machine lacks may lie in carry/site-packages, the clones LDMVFI,
-# taming-transformers and VRT in carry/public. Timed topics run alone; `data`
-# generates in the background while the next topic runs; `wait` is a topic too. Everything printed goes to $OUT/log as well,
-# and recordings to $OUT/NAME.tgz. A topic that fails or outlasts its time costs that topic only.
+# taming-transformers and VRT in carry/public. Timed topics run alone; `data` generates in the
+# background while the next topic runs; `wait` is a topic too. Everything printed goes to $OUT/log
+# as well, and recordings to $OUT/NAME.tgz. A topic that fails or outlasts its time costs that topic only.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 OUT=${OUT:?a folder for the results}
@@ -18,6 +19,7 @@ export PYTHONPATH=$PWD/src:$PWD/carry/site-packages${PYTHONPATH:+:$PYTHONPATH} P
 export PITSTOP_CACHE=${PITSTOP_CACHE:-/tmp/pitstop-cache}
 mkdir -p "$OUT"
 work=$(mktemp -d)
+searches=${TMPDIR:-/tmp}/pitstop-searches  # they outlive the call
 [ -d carry/site-packages ] && "$PYTHON" -m compileall -q -j 0 carry/site-packages src >/dev/null  # else each trial would
 
 pitstop() { "$PYTHON" -m pitstop "$@"; }
@@ -77,10 +79,18 @@ record() {  # NAME STEPS OPTIONS ...: a recording at full size
 }
 
 tune() {  # NAME MINUTES OPTIONS ...
-  local name=$1 minutes=${2:-8} folder=$work/tune-$1 words
+  local words
   read -ra words <<<"$(script "$1")"
+  rm -rf "${searches:?}/$1"
+  searched "$1" "${2:-8}" "${words[@]}" "${@:3}"
+}
+
+resume() { searched "$1" "${2:-8}" --resume; }  # NAME MINUTES: go on with a search, in another call
+
+searched() {  # NAME MINUTES WORDS ...
+  local name=$1 minutes=$2 folder=$searches/$1
   mkdir -p "$folder"
-  (cd "$folder" && limit $((60 * ${minutes%.*} + 180)) pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${words[@]}" "${@:3}") 2>&1 | stamped
+  (cd "$folder" && limit $((60 * ${minutes%.*} + 180)) pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${@:3}") 2>&1 | stamped
   cat "$folder/tuned.toml" "$folder/tuned.patch" 2>/dev/null | head -120
   cp "$folder/tuned.toml" "$OUT/$name.toml"
 }

@@ -137,6 +137,10 @@ def main() -> None:
     loop.mean_step_us()  # warm-up
     tool = functools.partial(TOOLS[arguments.tool], loop)
     pairs = []
+    try:
+        tool()  # warm-up
+    except ModuleNotFoundError as error:
+        parser.error(f"--tool {arguments.tool}: {error}")
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         for number in range(arguments.pairs):
             halves: list[Callable[[], float]] = [loop.mean_step_us, tool]
