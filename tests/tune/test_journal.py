@@ -54,6 +54,16 @@ def test_a_resumed_search_with_more_time_tries_what_had_no_room(tmp_path):
     assert ("check", ("tf32",)) not in second.log
 
 
+def test_what_only_the_budget_ended_is_run_again(tmp_path):
+    track = Simulated(faster, breaks={"compile": RunError("not-applicable", "no room", hasty=True)})
+    for number in (1, 2):
+        with pytest.raises(RunError, match="no room"):
+            Journal(track, tmp_path).sample((Wanted("compile"),))
+        assert track.runs("sample", "compile") == number
+    track.breaks.clear()
+    assert Journal(track, tmp_path).sample((Wanted("compile"),)).evidence.steps
+
+
 def test_what_failed_before_fails_again_without_a_run(tmp_path):
     track = Simulated(faster, breaks={"compile": failing()})
     for _ in range(2):

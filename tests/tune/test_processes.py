@@ -142,6 +142,18 @@ def test_a_near_miss_is_held_against_more_moved_runs(track):
     assert [each.signs for each in script.plans if each.perturb] == [1]  # no near miss
 
 
+def test_what_the_budget_ended_has_not_failed(track):
+    late = Ending(-9, "did not end within 20 s", timed_out=True)
+    script = Script(rounding, ending=late)
+    with pytest.raises(RunError, match="no room in the budget: it did not end within 20 s") as few:
+        track(script).check(wanted("fused"), None, 20.0)
+    assert (few.value.verdict, few.value.hasty) == ("not-applicable", True)
+    with pytest.raises(RunError) as many:
+        track(script).check(wanted("fused"))
+    assert (many.value.verdict, many.value.hasty) == ("failed", False)
+    assert [each.timeout_s for each in script.settings] == [20.0, 10 * COSTS.run_s + 300]
+
+
 def test_a_wrong_but_fast_change_has_drifted(track):
     def wrong(asked):
         return [2.0 if asked.changes else each for each in rounding(asked)]

@@ -269,6 +269,17 @@ def test_a_run_that_does_not_end_leaves_the_proof_its_time():
     assert track.left_s() > 0
 
 
+def test_a_compiler_of_a_script_too_short_for_blocks_leaves_the_proof_its_time():
+    """Each of its fresh runs would compile."""
+    compiled = candidate("compile", alone=True)
+    track = Simulated(lambda on: 50.0 if on else 100.0, length=10, budget_s=330.0)
+    honest = track.check
+    track.check = lambda *asked: replace(honest(*asked), compile_s=20.0 if asked[0] else 0.0)
+    (trial,) = search(track, [compiled]).trials
+    assert (trial.verdict, track.runs("sample")) == ("not-applicable", 0)
+    assert "each run starts 20 s later" in trial.note
+
+
 def test_what_is_much_slower_in_its_first_run_is_spared_the_pairs():
     track = Simulated(lambda on: 300.0 if on else 100.0)
     found = search(track, [candidate("compile", alone=True)])

@@ -2,7 +2,9 @@
 
 import json
 
-from pitstop.tune import written
+import pytest
+
+from pitstop.tune import scratch, written
 
 
 def test_a_cache_may_be_filled(tmp_path, monkeypatch):
@@ -17,3 +19,15 @@ def test_a_cache_may_be_filled(tmp_path, monkeypatch):
     assert found.escaped == tuple(
         str(tmp_path / x) for x in (".cupying", "by-a-program", "model.pt")
     )
+
+
+@pytest.mark.parametrize("cache", [".", "..", "/"])
+def test_what_we_work_in_is_no_cache(tmp_path, monkeypatch, cache):
+    """Else checkpoints would be written in earnest, and nobody would say so."""
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TORCH_HOME", cache)
+    assert not any(tmp_path / "project" == each.resolve() for each in scratch.caches())
+    changed = {str(tmp_path / "project" / "model.pt"): (1, 1)}
+    assert written.written(tmp_path, {}, changed).escaped == tuple(changed)

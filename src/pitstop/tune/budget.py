@@ -19,6 +19,7 @@ TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again
 NULL_RUNS = 2  # the untouched script once more, and once with its weights moved by a hair
 MARGIN = 1.25  # machines slow down as they warm up, and neighbours come
 WARMUP = 3  # steps of a run that are not timed
+OTHERS = 3  # steps that a run ends before its time: calls of other models counted at first
 SHORTEST_START_S = 0.1  # nothing starts faster; a run of which only steps were seen is no run
 
 
@@ -52,9 +53,10 @@ class Costs:
 
     @property
     def pairs(self) -> int:
-        """So many pairs of blocks fit into one process; 0: such blocks would tell too little.
+        """So many pairs of blocks fit into one process; an even number, as they alternate.
 
-        An even number, since every other pair begins with the change on.
+        0: there is no room for two, or for less than the first look wants, and blocks are too short
+        to make up for that in more processes.
         """
         if self.length is None:
             return FEWEST
@@ -81,7 +83,7 @@ class Costs:
 
     def candidate_s(self, candidate: Candidate) -> float:
         """Its numbers for each set of options, and its time up to the first look."""
-        saved_s = self.start_s if candidate.goes_on else 0.0
+        saved_s = self.start_s if candidate.goes_on and self.length is None else 0.0
         return len(candidate.options) * self.run_s + self.timing_s(candidate) - saved_s
 
     @property
@@ -97,10 +99,11 @@ class Costs:
     def as_seen(self, null_s: float, done: int) -> "Costs":
         """The costs by what two untouched runs took, each of so many steps.
 
-        The first run met a cold disk.
+        The first run met a cold disk. A script ends by itself where more is missing than what was
+        taken for steps before its own were known.
         """
-        start_s = max(SHORTEST_START_S, null_s / 2 - self.steps * self.step_s)
-        costs = self.of_length(done) if 0 < done < self.steps else self
+        costs = self.of_length(done) if 0 < done < self.steps - OTHERS else self
+        start_s = max(SHORTEST_START_S, null_s / 2 - costs.steps * self.step_s)
         return replace(costs, start_s=min(self.start_s, start_s))
 
     def of_length(self, length: int) -> "Costs":

@@ -65,10 +65,9 @@ def _costs(run: TrialRun, steps: int | None) -> Costs:
     first, last = seen.steps[0], seen.steps[-1]
     from_first_to_last_s = last.ended_s - first.ended_s + first.total_ms / 1e3
     around_s = run.wall_s - from_first_to_last_s + seen.validation_s + seen.saving_s
-    start_s, step_s = max(budget.SHORTEST_START_S, around_s), seen.mean_ms("total_ms") / 1e3
-    costs = budget.choose(start_s, step_s, steps)
-    ended = len(seen.steps) < max(STEPS, steps or 0)
-    return costs.of_length(len(seen.steps)) if ended else costs
+    return budget.choose(
+        max(budget.SHORTEST_START_S, around_s), seen.mean_ms("total_ms") / 1e3, steps
+    )
 
 
 def _check(run: TrialRun, asked: Session) -> None:
@@ -94,14 +93,17 @@ def _check(run: TrialRun, asked: Session) -> None:
 def _too_slow(run: TrialRun, asked: Session) -> str:
     """What to do about a first run for which the budget has no room."""
     done = [each.total_ms / 1e3 for each in run.evidence.steps]
-    took = f"{asked.name} finished {count(len(done), 'step')} in {run.wall_s / 60:.2g} minutes"
-    if not done:
+    minutes = run.wall_s / 60
+    took = f"{asked.name} finished {count(len(done), 'step')} in {minutes:.1f} minutes"
+    usual_s = median(done[1:]) if len(done) > 1 else 0.0
+    start_s = run.wall_s - len(done) * usual_s
+    if start_s > run.wall_s / 2:
         return f"{took}, half of the budget: give a larger --budget, or make it start faster"
-    step_s = median(done[1:] or done)
-    costs = budget.choose(run.wall_s - sum(done), step_s, asked.steps)
-    least = (costs.start_s + STEPS * step_s + costs.least_s) / 60
+    costs = budget.choose(start_s, usual_s, asked.steps)
+    first_s = start_s + max(STEPS, asked.steps or 0) * usual_s
+    least = max(2 * minutes / SHARE, (first_s + costs.least_s) / 60)
     return (
-        f"{took}, of {step_s:.1f} s each: a search takes at least {least:.0f} minutes. Give "
+        f"{took}, of {usual_s:.1f} s each: a search takes at least {least:.0f} minutes. Give "
         f"--budget {math.ceil(least / ROUND) * ROUND} or more, or make the steps shorter for the "
         "search, as with fewer accumulated batches"
     )

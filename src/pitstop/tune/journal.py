@@ -101,6 +101,8 @@ class Journal:
             try:
                 entry = ask()
             except RunError as error:
+                if error.hasty:
+                    raise  # a search that is resumed has more time
                 entry = Entry("", failed=error.verdict, note=error.note)
             self._written += 1
             took_s = before_s - self._track.left_s()

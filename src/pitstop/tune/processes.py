@@ -140,6 +140,8 @@ class Processes:
             seen = sample(run.recording)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+        if run.ending.timed_out and patience_s < patience:
+            raise RunError("not-applicable", f"no room in the budget: it {run.ending.error}", True)
         _refuse(run)
         if not seen.evidence.steady:
             raise RunError("failed", "no step was finished after the warm-up: give more --steps")

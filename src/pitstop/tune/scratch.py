@@ -84,9 +84,11 @@ def redirect(folder: str | Path, alone: tuple[Path, ...] = ()) -> Undo:
 
 
 def caches() -> tuple[Path, ...]:
-    """The folders in which libraries keep what they can make again."""
-    given = [Path(os.environ[name]) for name in CACHES if os.environ.get(name)]
-    return (*given, *(Path.home() / name for name in CACHES_AT_HOME))
+    """The folders in which libraries keep what they can make again; none that we work in."""
+    here = Path.cwd().resolve()
+    found = [Path(os.environ[name]) for name in CACHES if os.environ.get(name)]
+    found += [Path.home() / name for name in CACHES_AT_HOME]
+    return tuple(each for each in found if each.resolve() not in {here, *here.parents})
 
 
 def _python(overlay: Overlay) -> Iterator[tuple[Any, str, Function]]:

@@ -41,7 +41,7 @@ from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
 
 NEAR_LIMIT = 0.92  # of the device's memory: the rest goes to fragments, cuDNN and longer inputs
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
-LEAST_PATIENCE = 3  # times what a run takes: a busy machine must not end one
+LEAST_PATIENCE = 2  # times what a run takes: a busy machine must not end one
 TOO_SHORT = "the script ends before enough blocks of steps were timed, and more runs have no room"
 WORTH_BYTES = 0.03  # of the peak: what a change must save at least to be kept for memory
 
@@ -130,7 +130,8 @@ class Search:
     def _checked(self, candidate: Candidate, wanted: Wanted) -> Checked:
         toggle = self._costs.toggle if self._goes_on(candidate) else None
         try:
-            patience_s = max(LEAST_PATIENCE * self._costs.run_s, self._patience_s(candidate))
+            usual_s = self._costs.run_s + (self._costs.timing_s(candidate) if toggle else 0.0)
+            patience_s = max(LEAST_PATIENCE * usual_s, self._patience_s(candidate))
             return self._track.check((*self._changes, wanted), toggle, patience_s)
         except RunError as error:
             return Checked(error.verdict, error.note)
@@ -142,15 +143,14 @@ class Search:
 
     def _goes_on(self, candidate: Candidate) -> bool:
         """Whether one run can tell its numbers and its time: metrics are read at its end."""
-        costs = self._costs
-        usual = costs.length is None and self._base.steps >= costs.steps
         by_time = self._asked.goal == "time" and not self._asked.metrics
-        return candidate.goes_on and by_time and usual
+        return candidate.goes_on and by_time and self._costs.length is None
 
     def _ended_early(self, warmup: int, blocks: int) -> None:
         """The script has no more steps than that, and so many pairs of blocks."""
         toggle = replace(self._costs.toggle, warmup=warmup)
-        self._costs = self._costs.of_length(toggled_steps(toggle, blocks) + 1)
+        length = toggled_steps(toggle, blocks) + 1
+        self._costs = self._costs.of_length(max(length, self._base.steps))
 
     def _rank(self, checked: Checked) -> float:
         number = checked.step_ms if self._asked.goal == "time" else checked.peak_bytes
@@ -199,9 +199,11 @@ class Search:
 
     def _too_slow_to_start(self, candidate: Candidate, checked: Checked) -> bool:
         """Whether pairs of fresh runs with it, and the proof after them, have no room."""
-        costs = self._costs.with_compiling(self._slower_start_s(checked))
-        pairs_s = 2 * costs.pairs_s(pairs.FEWEST)
-        return not candidate.change.toggles and pairs_s > self._track.left_s()
+        later_s = self._slower_start_s(checked)
+        if not later_s or (candidate.change.toggles and self._costs.pairs):
+            return False
+        costs = self._costs.with_compiling(later_s)
+        return 2 * costs.pairs_s(pairs.FEWEST) > self._track.left_s()
 
     def _by_memory(self, checked: Checked) -> tuple[Verdict, str]:
         """Peaks hardly vary from run to run: one each will do. The time is told, not judged."""
@@ -231,7 +233,8 @@ class Search:
         """Pairs without and with a change, as many as it takes or time allows."""
         (wanted,) = candidate.wanted()
         costs, left_s = self._costs, self._left_s(candidate)
-        if costs.length is not None and left_s < costs.timing_s(candidate):
+        short = costs.length is not None and len(known.before) < pairs.FEWEST
+        if short and candidate.change.toggles and left_s < costs.timing_s(candidate):
             raise RunError("not-applicable", TOO_SHORT)
         if candidate.change.toggles and costs.pairs:
             looks = self._looks(candidate, toggles=True, known=len(known.before))

@@ -50,15 +50,17 @@ def in_blocks(
 ) -> Pairs[float]:
     """Pairs of blocks with the last changes off and on, until a look settles it.
 
-    A process has so many of ``each``; where the script ends before, that is for the caller to know.
+    A process gives so many as ``each``; fewer come back where the script ends before.
     """
-    found = known
+    even = len(known.before) // 2 * 2  # every other pair begins with the change on
+    found = Pairs(known.before[:even], known.after[:even])
     while len(found.before) < looks[-1]:
         if len(found.before) in looks and settled(found):
             break
         new = track.blocks(changes, toggle)
         most = next(look for look in looks if look > len(found.before))  # no look is passed over
-        before, after = (*found.before, *new.before), (*found.after, *new.after)
+        before = (*found.before, *new.before[:each])
+        after = (*found.after, *new.after[:each])
         found = Pairs(before[:most], after[:most])
         if len(new.before) < each:
             break

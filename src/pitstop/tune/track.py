@@ -16,10 +16,11 @@ UNTIMED: Pairs[float] = Pairs()
 class RunError(Exception):
     """A run that came to nothing, and what that means for the change that was tried."""
 
-    def __init__(self, verdict: Verdict, note: str) -> None:
+    def __init__(self, verdict: Verdict, note: str, hasty: bool = False) -> None:
         super().__init__(note)
         self.verdict: Verdict = verdict
         self.note = note
+        self.hasty = hasty  # with a larger budget it might have come to something
 
 
 @dataclass(frozen=True, slots=True)
