@@ -94,6 +94,16 @@ def test_a_process_has_an_even_number_of_pairs_of_blocks(length, pairs):
     assert choose(5.0, 0.02).of_length(24).pairs == 0  # of 20 ms each
 
 
+def test_what_a_candidate_costs_a_short_script():
+    """No run goes on, and six pairs of blocks take two processes, or there are none."""
+    long = choose(5.0, 1.0).of_length(12)
+    assert long.timing_s(TOGGLED) == pytest.approx(2 * (5 + 3 + 8))
+    assert long.candidate_s(TOGGLED) == pytest.approx(5 + 9 + 32)
+    short = choose(5.0, 0.02).of_length(24)
+    assert short.timing_s(TOGGLED) == short.pairs_s(6)
+    assert short.proof_s(switched=True) == short.proof_s(switched=False)
+
+
 def test_a_pair_of_which_one_run_compiles_takes_that_much_longer():
     assert COSTS.with_compiling(5.5).pairs_s(1) == pytest.approx(COSTS.pairs_s(1) + 5.5)
 

@@ -7,8 +7,9 @@ import pytest
 from pitstop.compare.pairs import FEWEST, Quality
 from pitstop.compare.quantities import Quantity
 from pitstop.core.trial import Trial
-from pitstop.tune.found import PASSENGER, Asked, Listener, leading
-from pitstop.tune.plan import Toggle
+from pitstop.tune.found import PASSENGER, Asked, Found, Listener, leading
+from pitstop.tune.plan import Toggle, Wanted
+from pitstop.tune.proof import Proof
 from pitstop.tune.search import TOO_SHORT, Search
 from pitstop.tune.track import Checked
 from tune.simulation import COSTS, GIB, Simulated, candidate, failing
@@ -369,6 +370,25 @@ def test_a_script_too_short_for_blocks_is_timed_in_fresh_runs_where_these_have_r
     trial, track = short_script(COSTS.steps + 5, budget_s=90.0, lead=1)
     assert (trial.verdict, trial.note) == ("not-applicable", TOO_SHORT)
     assert not track.runs("sample")
+
+
+def test_the_proof_of_a_short_script_has_a_few_blocks_in_each_of_some_processes():
+    track = Simulated(lambda on: 500.0 if on else 1000.0, length=15)
+    costs = replace(COSTS, step_s=1.0, steps=9, toggle=Toggle(steps=1, warmup=3, lead=0))
+    track.budget_s = costs.null_s + costs.of_length(15).candidate_s(candidate("tf32")) + 60
+    found = Search(track, costs.of_length(15), Asked()).run([candidate("tf32")])
+    assert (found.proof[0].verdict, found.proof[0].pairs) == ("better", 6)
+    assert (track.runs("blocks", "tf32"), track.runs("sample")) == (4, 0)
+
+
+def test_the_proof_of_a_script_too_short_for_blocks_has_none():
+    track = Simulated(lambda on: 99.0 if on else 100.0, length=12, noise=0.2)
+    costs = COSTS.of_length(12)
+    assert costs.pairs == 0
+    proof = Proof(track, costs, Asked(), Found(kept=(Wanted("tf32"),)), [candidate("tf32")])
+    proof.run(Listener())
+    assert proof.found.proof[0].verdict == "inconclusive"
+    assert {kind for kind, _ in track.log} == {"sample"}
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -114,8 +114,6 @@ class Search:
             note = f"in its first run behind {label(fine[0][0])}"
             yield self._trial(candidate, wanted, "not-faster", checked, note)
         for wanted, checked in fine[:1]:
-            if self._goes_on(candidate) and len(checked.times.before) < pairs.FEWEST:
-                self._ended_early(self._costs.steps + 1, len(checked.times.before))
             left_s = self._track.left_s()
             trial = self._weighed(candidate, wanted, checked)
             if trial.verdict == "kept":

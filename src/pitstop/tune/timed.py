@@ -62,6 +62,6 @@ def in_blocks(
         before = (*found.before, *new.before[:each])
         after = (*found.after, *new.after[:each])
         found = Pairs(before[:most], after[:most])
-        if len(new.before) < each:
+        if not each or len(new.before) < each:
             break
     return found
