@@ -242,7 +242,8 @@ class Search:
             )
             if len(found.before) >= pairs.FEWEST:
                 return found
-            self._ended_early(costs.toggle.warmup, len(found.before) - len(known.before))
+            new = max(0, len(found.before) - len(known.before))
+            self._ended_early(costs.toggle.warmup, new)
             return self._timed(candidate, others, settled, found)
         looks = self._looks(candidate, toggles=False)
         return in_pairs(self._track, wanted, others, (weigh.EARLIEST, *looks), settled)
