@@ -48,8 +48,7 @@ class Costs:
 
         Blocks of steps will do where all that is kept can be switched in one process.
         """
-        in_blocks = switched and self.pairs
-        return MARGIN * (self.blocks_s(FEWEST) if in_blocks else self.pairs_s(FEWEST))
+        return MARGIN * self._first_look_s(switched)
 
     @property
     def pairs(self) -> int:
@@ -78,8 +77,14 @@ class Costs:
 
     def timing_s(self, candidate: Candidate) -> float:
         """The first look at a candidate's time."""
-        in_blocks = candidate.change.toggles and self.pairs
-        return self.blocks_s(FEWEST) if in_blocks else self.pairs_s(FEWEST)
+        return self._first_look_s(candidate.change.toggles)
+
+    def _first_look_s(self, switched: bool) -> float:
+        return self.blocks_s(FEWEST) if self.has_blocks(switched) else self.pairs_s(FEWEST)
+
+    def has_blocks(self, switched: bool) -> bool:
+        """Whether what can be switched is timed by blocks, or else by fresh runs."""
+        return switched and self.pairs > 0
 
     def candidate_s(self, candidate: Candidate) -> float:
         """Its numbers for each set of options, and its time up to the first look."""

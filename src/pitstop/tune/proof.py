@@ -38,7 +38,7 @@ class Proof:
         self._track = track
         self._costs = costs
         self._asked = asked
-        self._switched = can_switch(kept, asked) and costs.pairs > 0
+        self._switched = costs.has_blocks(can_switch(kept, asked))
         self.found = found
 
     def run(self, listener: Listener) -> None:

@@ -198,7 +198,7 @@ class Search:
     def _too_slow_to_start(self, candidate: Candidate, checked: Checked) -> bool:
         """Whether pairs of fresh runs with it, and the proof after them, have no room."""
         later_s = self._slower_start_s(checked)
-        if not later_s or (candidate.change.toggles and self._costs.pairs):
+        if not later_s or self._costs.has_blocks(candidate.change.toggles):
             return False
         costs = self._costs.with_compiling(later_s)
         return 2 * costs.pairs_s(pairs.FEWEST) > self._track.left_s()
@@ -234,7 +234,7 @@ class Search:
         short = costs.length is not None and len(known.before) < pairs.FEWEST
         if short and candidate.change.toggles and left_s < costs.timing_s(candidate):
             raise RunError("not-applicable", TOO_SHORT)
-        if candidate.change.toggles and costs.pairs:
+        if costs.has_blocks(candidate.change.toggles):
             looks = self._looks(candidate, toggles=True, known=len(known.before))
             changes = (*others, wanted)
             found = in_blocks(
