@@ -96,9 +96,9 @@ searched() {  # NAME MINUTES WORDS ...
 }
 
 by_hand() {  # NAME ROUNDS SETS ...: an expert's sets, and what `tune:NAME` has kept before
-  local name=$1 words
+  local kept=$searches/$1/tuned.toml words
   read -ra words <<<"$(script "$1")"
-  [ -e "$OUT/$name.toml" ] && set -- "$@" "@$OUT/$name.toml"
+  [ -e "$kept" ] && set -- "$@" "@$kept"
   limit 560 "$PYTHON" benchmarks/by_hand.py --rounds "${2:-2}" "${@:3}" -- "${words[@]}"
 }
 

@@ -50,6 +50,8 @@ def test_a_budget_takes_the_first_candidates_it_has_room_for():
     assert within(COSTS, [TOGGLED, FRESH], room) == [TOGGLED]
     assert within(COSTS, [TOGGLED, FRESH], room - 1) == []
     assert within(COSTS, [FRESH, TOGGLED], room) == [TOGGLED]
+    alone = COSTS.null_s + COSTS.candidate_s(FRESH) + 0.5  # its pairs are its proof
+    assert within(COSTS, [FRESH, TOGGLED], alone) == [FRESH]
 
 
 def test_how_many_pairs_are_left():

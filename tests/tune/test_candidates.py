@@ -7,6 +7,7 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import (
     NOWHERE,
     Evidence,
+    Gap,
     Memory,
     ModuleCall,
     Operation,
@@ -85,6 +86,11 @@ def test_what_decides_over_a_large_promise_is_tried_before_small_ones():
     assert tried[:6] == [*decide, "channels-last", "fused-optimizer"]
 
 
+def test_activations_are_kept_where_precision_has_halved_them():
+    tried = names(findings=[Finding(changes=("checkpointing-off",), saving=0.3, code="PIT508")])
+    assert tried[:3] == ["bf16", "fp16", "checkpointing-off"]
+
+
 def test_what_makes_every_later_run_start_slowly_comes_late():
     findings = [
         Finding(changes=(name,), saving=0.5, code="PIT406")
@@ -161,6 +167,7 @@ def test_rivals_know_each_other():
         ("fused-optimizer", {"optimizers": (Optimizer("Adam", fused=True),)}),
         ("fused-optimizer", {"optimizer": 0.009}),
         ("loader", {"wait": 0.01}),
+        ("non-blocking", {"gaps": (Gap("copy", 300.0, 1),), "timeline_ms": 100.0}),
     ],
 )
 def test_what_the_first_run_shows_to_be_of_no_use_is_left_out_and_said(name, seen):

@@ -106,6 +106,16 @@ def test_takes_hold_and_rounds(change, largest, folder, plain):
     assert 0 < drift < largest
 
 
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("change", ["bf16", "fp16"])
+def test_what_a_backward_pass_computes_again_has_no_autocast_of_its_own(change, reentrant, folder):
+    source = CHECKPOINTS.replace("reentrant=True", f"reentrant={reentrant}")
+    ran = run(folder, source, change)
+    assert ran.code == 0, ran.complained
+    assert not ran.outcome.declined
+    assert ran.numbers == run(folder, TRAIN, change).numbers
+
+
 def test_channels_last_rounds_and_says_that_dropout_falls_elsewhere(folder):
     before = run(folder, WITHOUT_DROPOUT).numbers
     watched = "\nModel.forward = watch\ntrain(Model())\n"

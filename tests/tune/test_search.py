@@ -459,6 +459,16 @@ def test_without_room_for_fresh_pairs_the_trial_of_the_only_change_is_its_proof(
     assert track.runs("sample") == 6
 
 
+def test_a_budget_for_the_pairs_of_one_change_is_enough_for_it():
+    budget_s = COSTS.null_s + COSTS.candidate_s(LOADER) + 10
+    track = Simulated(loader_bound, budget_s=budget_s)
+    found = search(track, [LOADER, candidate("tf32")])
+    assert verdicts(found) == {"loader workers=1": "not-faster", "loader workers=2": "kept"}
+    assert leading(found, "time").reason.endswith("in its trial")
+    assert found.notes == ("not tried, since the budget is spent: tf32",)
+    assert track.clock_s < budget_s
+
+
 def test_a_trial_on_top_of_what_was_dropped_later_is_no_proof():
     def step(on):
         return 100.0 - (20 if on else 0) - (20 if "loader" in on else 0)

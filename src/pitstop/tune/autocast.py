@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from pitstop.profile.origins import in_backward
 from pitstop.tune.models import device_of
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ class Autocast:
         return original(*given, **named)
 
     def _entered(self, original: Callable[..., Any], context: Any) -> Any:
-        if context._enabled and not isinstance(context, _Ours):
+        """A backward pass enters what was entered before, where it computes something again."""
+        if context._enabled and not isinstance(context, _Ours) and not in_backward():
             self._script.decline(OWN)
         return original(context)
 

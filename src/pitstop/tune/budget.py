@@ -172,12 +172,16 @@ def _timed_runs(candidate: Candidate) -> int:
 
 
 def within(costs: Costs, candidates: Sequence[Candidate], budget_s: float) -> list[Candidate]:
-    """The first candidates that the budget has room for, with the null and the proof."""
+    """The first candidates that the budget has room for, with the null and the proof.
+
+    The fresh pairs of the only change are its proof.
+    """
     left = budget_s - costs.null_s
     chosen: list[Candidate] = []
     for each in candidates:
         switched = all(other.change.toggles for other in (*chosen, each))
-        if costs.candidate_s(each) + costs.proof_s(switched) <= left:
+        proof_s = costs.proof_s(switched) if chosen or switched else 0.0
+        if costs.candidate_s(each) + proof_s <= left:
             left -= costs.candidate_s(each)
             chosen.append(each)
     return chosen

@@ -9,22 +9,22 @@ from pitstop.core.finding import Finding
 from pitstop.tune.change import Change, Facts, Goal
 from pitstop.tune.plan import Options, Wanted
 
-# What no finding asks for comes in this order: exact and cheap ones first.
+# What no finding asks for comes in this order, by what it may bring for the runs that it takes.
 ORDER = (
     "no-empty-cache",
     "tf32",
-    "loader",
-    "non-blocking",
-    "fused-optimizer",
     "inference-mode",
+    "bf16",
+    "fp16",
     "checkpointing-off",
     "checkpointing-on",
     "tiled-vae",
-    "bf16",
-    "fp16",
     "fused-group-norm",
     "channels-last",
+    "fused-optimizer",
+    "non-blocking",
     "threads",
+    "loader",
     "allocator",
     "batch-size",
     "cudnn-benchmark",

@@ -16,6 +16,7 @@ from weakref import ref
 import torch
 from torch import nn
 
+from pitstop.profile.origins import in_backward
 from pitstop.profile.patch import Undo, patch
 
 KNOWN_AFTER = 64  # calls without a new module; the search costs some microseconds a call
@@ -77,11 +78,15 @@ class Models:
         nn.Module.__call__ = call  # type: ignore[method-assign]
 
     def _called(self, module: nn.Module, *arguments: Any, **options: Any) -> Any:
-        if get_ident() != self._thread:
+        if self._elsewhere():
             return self._original(module, *arguments, **options)
         with self._lifted():
             self._meet(module)
             return module(*arguments, **options)
+
+    def _elsewhere(self) -> bool:
+        """Whether another thread calls, or a backward pass that computes something again."""
+        return get_ident() != self._thread or in_backward()
 
     @contextmanager
     def _lifted(self) -> Iterator[None]:
@@ -107,7 +112,7 @@ class Models:
             self._undos.append(wrap(module, self._outermost))
 
     def _outermost(self, call: Call, module: nn.Module, *arguments: Any, **options: Any) -> Any:
-        if self._inside or get_ident() != self._thread:
+        if self._inside or self._elsewhere():
             return call(*arguments, **options)
         for around in reversed(self._arounds):
             call = partial(around, call, module)

@@ -14,6 +14,8 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
+from pitstop.profile.origins import in_backward
+
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
@@ -38,6 +40,8 @@ class Scaling:
         script.on_optimizer_built(self._built)
 
     def _backward(self, original: Function, tensors: Any, *rest: Any, **named: Any) -> Any:
+        if in_backward():  # of a checkpoint inside another pass, which has scaled already
+            return original(tensors, *rest, **named)
         roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
         if self._scaler is None:
             self._scaler = GradScaler(roots[0].device.type, init_scale=FIRST_SCALE)

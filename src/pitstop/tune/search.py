@@ -303,9 +303,13 @@ class Search:
         return tuple(wanted for candidate in self._kept for wanted in candidate.wanted())
 
     def _left_s(self, *more: Candidate) -> float:
-        """What is left of the budget when the proof of what is kept, and of more, has its share."""
+        """What is left of the budget when the proof of what is kept, and of more, has its share.
+
+        The fresh pairs of the only change are its proof.
+        """
         switched = can_switch((*self._kept, *more), self._asked)
-        return self._track.left_s() - self._costs.proof_s(switched)
+        proved = not switched and not self._kept and self._asked.goal == "time"
+        return self._track.left_s() - (0.0 if proved else self._costs.proof_s(switched))
 
     def _trial(
         self, candidate: Candidate, wanted: Wanted, verdict: Verdict, checked: Checked, note: str

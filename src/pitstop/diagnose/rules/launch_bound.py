@@ -52,7 +52,7 @@ def launch_bound(recording: Recording) -> Iterator[Finding]:
         confidence="measured",
         metrics=(Metric("idle between kernels", ms, "ms"), Metric("kernels", launches, "kernels")),
         saving=ledger.share(ms),
-        changes=("compile", "batch-size", "fused-optimizer"),
+        changes=("compile", "batch-size"),
     )
 
 

@@ -22,7 +22,12 @@ OF_CHECKPOINT = {
 @change(
     "exact",
     toggles=True,
-    when=When(work="training", useless=no_checkpoint, rivals=("checkpointing-on",)),
+    when=When(
+        work="training",
+        useless=no_checkpoint,
+        rivals=("checkpointing-on",),
+        after=("bf16", "fp16"),  # which halve what is kept
+    ),
 )
 def checkpointing_off(script: "Script") -> None:
     """Keep the activations instead of computing them twice.

@@ -10,10 +10,20 @@ if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
+LITTLE = 0.01  # of the step: nothing below counts as a difference
+
+
 def useless(evidence: Evidence) -> str:
-    """Whether no loader puts its batches into pinned memory; where it should, a finding asks."""
-    pinned = any(each.pinned for each in evidence.loaders)
-    return "" if pinned or not evidence.loaders else "no batch lies in pinned memory"
+    """Whether no loader puts its batches into pinned memory, or the GPU never waits for copies.
+
+    Where batches should lie there, a finding asks.
+    """
+    if evidence.loaders and not any(each.pinned for each in evidence.loaders):
+        return "no batch lies in pinned memory"
+    waits_ms = sum(each.micros for each in evidence.gaps if each.cause == "copy") / 1e3
+    if evidence.gaps and waits_ms < LITTLE * (evidence.timeline_ms or 0.0):
+        return "copies are hardly waited for"
+    return ""
 
 
 @change("exact", toggles=True, when=When(device="cuda", useless=useless, after=("loader",)))
