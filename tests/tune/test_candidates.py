@@ -1,5 +1,7 @@
 """Which changes are tried, and in which order."""
 
+from dataclasses import replace
+
 import pytest
 
 import pitstop.tune.changes
@@ -8,6 +10,7 @@ from pitstop.core.evidence import (
     NOWHERE,
     Evidence,
     Gap,
+    Loader,
     Memory,
     ModuleCall,
     Operation,
@@ -117,6 +120,14 @@ def test_a_loader_is_tried_where_data_is_waited_for_or_a_finding_asks():
     assert "loader" in names(GPU)
     assert "loader" not in names(CPU)
     assert "loader" in names(CPU, [Finding(changes=("loader",), code="PIT104")])
+
+
+@pytest.mark.parametrize(("own", "steps"), [(0, 16), (4, 16), (12, 24)])
+def test_workers_take_as_long_to_settle_as_they_read_ahead(own, steps):
+    facts = Facts(trained(loaders=(Loader("Clips", own, batches=9),)), "cpu", cores=8)
+    (loader,) = choose(CHANGES, (), facts, Choice(only=("loader",))).chosen
+    assert loader.settled == steps
+    assert replace(loader, options=({"workers": 2},)).settled == max(4, 2 * own)
 
 
 def test_what_changes_training_is_tried_only_on_request():

@@ -290,6 +290,46 @@ print(loader.num_workers)
     assert with_workers.printed == [*plain.printed[:-1], "2"]
 
 
+WHO_READS = """
+import torch
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+class Told(Dataset):
+    def __len__(self):
+        return 20
+    def __getitem__(self, index):
+        worker = get_worker_info()
+        return torch.tensor([0.0 if worker is None else 1.0 + worker.id])
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+loader = DataLoader(Told(), 2, OWN)
+for epoch in range(4):
+    readers = []
+    for batch in loader:
+        STEP
+        readers.append(int(batch[0]))
+    print(*readers)
+"""
+LEARNS = "model(batch).sum().backward(); optimizer.step()"
+
+
+@pytest.mark.parametrize("own", ["shuffle=True", "num_workers=1, persistent_workers=True"])
+@pytest.mark.parametrize("step", [LEARNS, "model(batch)"])
+def test_workers_come_and_go_between_blocks_and_epochs_are_as_long_as_before(own, step, folder):
+    source = WHO_READS.replace("OWN", own).replace("STEP", step)
+    toggle = Toggle(steps=2, warmup=4, lead=2)
+    ran = run(folder, source, ("loader", {"workers": 2}), toggle=toggle)
+    assert ran.code == 0, ran.complained
+    assert "pitstop:" not in ran.complained
+    epochs = [line.split() for line in ran.printed]
+    assert [len(each) for each in epochs] == [10] * 4
+    readers = [int(each) for epoch in epochs for each in epoch]
+    theirs = {0} if "shuffle" in own else {1}
+    for block in ran.blocks:
+        read = set(readers[block.first : block.first + block.steps])
+        assert read == ({1, 2} if block.on else theirs), block
+    assert len(ran.blocks) == 9 - (step != LEARNS)  # its last step has no end
+
+
 def test_an_iterable_dataset_is_not_read_once_by_each_worker(folder):
     source = LOADERS + "print([batch.tolist() for batch in DataLoader(Stream(), 4)])"
     ran = run(folder, source, ("loader", {"workers": 2}))
@@ -517,7 +557,6 @@ def test_everything_that_toggles_says_so():
         "allocator",
         "batch-size",
         "cudnn-benchmark",  # torch remembers each shape's algorithm, on or off
-        "loader",
     }
 
 

@@ -43,12 +43,23 @@ class Costs:
         """The untouched runs that come before all candidates."""
         return (1 + NULL_RUNS) * self.run_s
 
-    def proof_s(self, switched: bool) -> float:
+    def proof_s(self, switched: bool, *kept: Candidate) -> float:
         """Untouched against all kept, with a margin: it must not fall short.
 
         Blocks of steps will do where all that is kept can be switched in one process.
         """
-        return MARGIN * self._first_look_s(switched)
+        return MARGIN * self.settled(*kept)._first_look_s(switched)
+
+    def settled(self, *switched: Candidate) -> "Costs":
+        """The costs where these are switched: as many steps as they take to settle come first.
+
+        What comes in bursts is timed over a whole one at least.
+        """
+        steps = max((each.settled for each in switched), default=1)
+        if steps == 1:
+            return self
+        lead, timed = max(self.toggle.lead, steps), max(self.toggle.steps, steps)
+        return replace(self, toggle=replace(self.toggle, lead=lead, steps=timed))
 
     @property
     def pairs(self) -> int:
@@ -77,14 +88,14 @@ class Costs:
 
     def timing_s(self, candidate: Candidate) -> float:
         """The first look at a candidate's time."""
-        return self._first_look_s(candidate.change.toggles)
+        return self.settled(candidate)._first_look_s(candidate.change.toggles)
 
     def _first_look_s(self, switched: bool) -> float:
         return self.blocks_s(FEWEST) if self.has_blocks(switched) else self.pairs_s(FEWEST)
 
     def has_blocks(self, switched: bool) -> bool:
         """Whether what can be switched is timed by blocks, or else by fresh runs."""
-        return switched and self.pairs > 0
+        return switched and self.pairs > 0 and self.blocks_s(FEWEST) <= self.pairs_s(FEWEST)
 
     def candidate_s(self, candidate: Candidate) -> float:
         """Its numbers for each set of options, and its time up to the first look."""
@@ -157,18 +168,18 @@ def choose(start_s: float, step_s: float, steps: int | None = None) -> Costs:
 def estimate(costs: Costs, candidates: Sequence[Candidate]) -> Estimate:
     """What to expect; close answers take more pairs than the first look, kept changes more runs."""
     tries = sum(len(each.options) for each in candidates)
-    timed = sum(_timed_runs(each) for each in candidates)
+    timed = sum(_timed_runs(costs.settled(each), each) for each in candidates)
     least = costs.null_s + tries * costs.run_s
     most = costs.null_s + sum(map(costs.candidate_s, candidates)) + costs.proof_s(switched=False)
     fewest = 1 + NULL_RUNS + tries
     return Estimate(fewest, fewest + timed + 2 * FEWEST, least, most)
 
 
-def _timed_runs(candidate: Candidate) -> int:
+def _timed_runs(costs: Costs, candidate: Candidate) -> int:
     """Runs up to the first look, beside those that tell its numbers."""
     if candidate.goes_on:
         return 0
-    return 1 if candidate.change.toggles else 2 * FEWEST
+    return 1 if costs.has_blocks(candidate.change.toggles) else 2 * FEWEST
 
 
 def within(costs: Costs, candidates: Sequence[Candidate], budget_s: float) -> list[Candidate]:
@@ -180,7 +191,7 @@ def within(costs: Costs, candidates: Sequence[Candidate], budget_s: float) -> li
     chosen: list[Candidate] = []
     for each in candidates:
         switched = all(other.change.toggles for other in (*chosen, each))
-        proof_s = costs.proof_s(switched) if chosen or switched else 0.0
+        proof_s = costs.proof_s(switched, *chosen, each) if chosen or switched else 0.0
         if costs.candidate_s(each) + proof_s <= left:
             left -= costs.candidate_s(each)
             chosen.append(each)

@@ -1,7 +1,8 @@
 """Candidates: which changes are worth a trial on this script, and in which order."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
@@ -43,11 +44,17 @@ class Candidate:
     options: tuple[Options, ...]
     predicted: float | None = None  # share of the step that is at stake
     code: str = ""  # of the finding that asks for it
+    settles: Callable[[Options], int] = lambda _: 1
 
     @property
     def goes_on(self) -> bool:
         """Whether the run that tells its numbers can go on to tell its time."""
         return self.change.toggles and not self.change.alone and len(self.options) == 1
+
+    @property
+    def settled(self) -> int:
+        """Steps after a switch until times are as usual."""
+        return max(map(self.settles, self.options))
 
     def wanted(self) -> list[Wanted]:
         """What to ask of the script's process, one for each set of options."""
@@ -96,7 +103,8 @@ def choose(
             reasons.setdefault(reason, []).append(name)
         else:
             options = tuple(change.tries(facts))
-            chosen.append(Candidate(change, options, predicted, code))
+            settles = partial(change.when.settles, facts.evidence)
+            chosen.append(Candidate(change, options, predicted, code, settles))
     reasons.pop(UNSAID, None)
     left_out = [f"{why}: {', '.join(sorted(names))}" for why, names in reasons.items()]
     return Candidates(tuple(_in_order(chosen)), tuple(left_out))

@@ -32,13 +32,14 @@ GROUP = "pitstop.changes"  # entry points of other packages
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """Where a change has a chance; all else is not tried unless the user names it."""
+    """Where a change has a chance, and when that shows; all else is tried only by its name."""
 
     device: Literal["", "cpu", "cuda"] = ""  # the only one on which it can help; empty: any
     work: Work = ""  # likewise
     useless: Callable[[Evidence], str] = lambda _: ""  # why, by what the first run did
     rivals: tuple[str, ...] = ()  # kept changes beside which it makes no sense
     after: tuple[str, ...] = ()  # changes that decide whether it helps, and are tried first
+    settles: Callable[[Evidence, Options], int] = lambda *_: 1  # steps after it was switched
 
 
 ALWAYS = When()

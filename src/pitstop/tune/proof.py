@@ -36,9 +36,9 @@ class Proof:
         self, track: Track, costs: Costs, asked: Asked, found: Found, kept: Sequence[Candidate]
     ) -> None:
         self._track = track
-        self._costs = costs
+        self._costs = costs.settled(*kept)
         self._asked = asked
-        self._switched = costs.has_blocks(can_switch(kept, asked))
+        self._switched = self._costs.has_blocks(can_switch(kept, asked))
         self.found = found
 
     def run(self, listener: Listener) -> None:

@@ -85,12 +85,12 @@ class Script:
 
     # Events
 
-    def patch(self, owner: Any, name: str, around: Around) -> None:
+    def patch(self, owner: Any, name: str, around: Around, while_off: bool = False) -> None:
         """Call ``around(original, ...)`` in place of a function of torch's."""
 
         def build(original: Callable[..., Any]) -> Callable[..., Any]:
             def replacement(*arguments: Any, **options: Any) -> Any:
-                if not self.on or torch.compiler.is_compiling():
+                if not (self.on or while_off) or torch.compiler.is_compiling():
                     return original(*arguments, **options)
                 return around(original, *arguments, **options)
 

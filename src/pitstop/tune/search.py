@@ -34,7 +34,7 @@ from pitstop.tune import weigh
 from pitstop.tune.budget import Costs, toggled_steps
 from pitstop.tune.candidates import Candidate, rival
 from pitstop.tune.found import PASSENGER, Asked, Found, Listener
-from pitstop.tune.plan import Wanted
+from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.proof import SPENT, Proof, can_switch
 from pitstop.tune.timed import Settled, in_blocks, in_pairs, mean_ms
 from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
@@ -144,9 +144,8 @@ class Search:
         by_time = self._asked.goal == "time" and not self._asked.metrics
         return candidate.goes_on and by_time and self._costs.length is None
 
-    def _ended_early(self, warmup: int, blocks: int) -> None:
+    def _ended_early(self, toggle: Toggle, blocks: int) -> None:
         """The script has no more steps than that, and so many pairs of blocks."""
-        toggle = replace(self._costs.toggle, warmup=warmup)
         length = toggled_steps(toggle, blocks) + 1
         self._costs = self._costs.of_length(max(length, self._base.steps))
 
@@ -198,7 +197,7 @@ class Search:
     def _too_slow_to_start(self, candidate: Candidate, checked: Checked) -> bool:
         """Whether pairs of fresh runs with it, and the proof after them, have no room."""
         later_s = self._slower_start_s(checked)
-        if not later_s or self._costs.has_blocks(candidate.change.toggles):
+        if not later_s or self._costs.settled(candidate).has_blocks(candidate.change.toggles):
             return False
         costs = self._costs.with_compiling(later_s)
         return 2 * costs.pairs_s(pairs.FEWEST) > self._track.left_s()
@@ -230,12 +229,12 @@ class Search:
     ) -> Pairs[float]:
         """Pairs without and with a change, as many as it takes or time allows."""
         (wanted,) = candidate.wanted()
-        costs, left_s = self._costs, self._left_s(candidate)
+        costs, left_s = self._costs.settled(candidate), self._left_s(candidate)
         short = costs.length is not None and len(known.before) < pairs.FEWEST
         if short and candidate.change.toggles and left_s < costs.timing_s(candidate):
             raise RunError("not-applicable", TOO_SHORT)
         if costs.has_blocks(candidate.change.toggles):
-            looks = self._looks(candidate, toggles=True, known=len(known.before))
+            looks = _looks(costs.affordable(left_s, toggles=True, known=len(known.before)))
             changes = (*others, wanted)
             found = in_blocks(
                 self._track, changes, costs.toggle, looks, settled, known, costs.pairs
@@ -243,14 +242,10 @@ class Search:
             if len(found.before) >= pairs.FEWEST:
                 return found
             new = max(0, len(found.before) - len(known.before))
-            self._ended_early(costs.toggle.warmup, new)
+            self._ended_early(costs.toggle, new)
             return self._timed(candidate, others, settled, found)
-        looks = self._looks(candidate, toggles=False)
+        looks = _looks(costs.affordable(left_s, toggles=False))
         return in_pairs(self._track, wanted, others, (weigh.EARLIEST, *looks), settled)
-
-    def _looks(self, candidate: Candidate, toggles: bool, known: int = 0) -> tuple[int, ...]:
-        most = self._costs.affordable(self._left_s(candidate), toggles, known)
-        return looks_within(max(pairs.FEWEST, most))
 
     # Passengers
 
@@ -309,7 +304,8 @@ class Search:
         """
         switched = can_switch((*self._kept, *more), self._asked)
         proved = not switched and not self._kept and self._asked.goal == "time"
-        return self._track.left_s() - (0.0 if proved else self._costs.proof_s(switched))
+        proof_s = 0.0 if proved else self._costs.proof_s(switched, *self._kept, *more)
+        return self._track.left_s() - proof_s
 
     def _trial(
         self, candidate: Candidate, wanted: Wanted, verdict: Verdict, checked: Checked, note: str
@@ -331,3 +327,8 @@ class Search:
 
     def _note(self, text: str) -> None:
         self.found = replace(self.found, notes=(*self.found.notes, text))
+
+
+def _looks(affordable: int) -> tuple[int, ...]:
+    """When to look at pairs; the first look is worth going over the budget."""
+    return looks_within(max(pairs.FEWEST, affordable))

@@ -6,6 +6,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from pitstop.core.evidence import Evidence
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
 from pitstop.tune.seen import data_is_there
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 MOST_WORKERS = 16  # more than that only fill memory
+READ_AHEAD = 2  # batches for each worker, unless the script says otherwise
 TRIED = 3  # numbers of workers; the best is seldom further than one doubling away
 
 
@@ -24,7 +26,19 @@ def variants(facts: Facts) -> Iterator[Options]:
         yield {"workers": each}
 
 
-@change("other-randomness", variants=variants, when=When(useless=data_is_there))
+def bursts(evidence: Evidence, options: Options) -> int:
+    """New workers give their first batches together, and then fill what is read ahead."""
+    own = (each.workers for each in evidence.loaders if each.batches)
+    return READ_AHEAD * max([1, int(options.get("workers", 1)), *own])
+
+
+@change(
+    "other-randomness",
+    toggles=True,
+    alone=True,
+    variants=variants,
+    when=When(useless=data_is_there, settles=bursts),
+)
 def loader(script: "Script") -> None:
     """Read and decode batches in worker processes, which live on from epoch to epoch.
 
@@ -32,7 +46,10 @@ def loader(script: "Script") -> None:
     of the batches stays the same; what the dataset draws at random does not. In a patched source
     shuffling differs from the second epoch on, as surviving workers save one draw in each epoch.
     """
+    from pitstop.tune.epochs import Epochs  # noqa: PLC0415 it needs torch
+
     torch = script.torch
+    epochs = Epochs(lambda: script.on)
     ours: WeakSet[Any] = WeakSet()  # loaders whose workers die after each epoch without us
     script.needs("DataLoader")
 
@@ -40,6 +57,7 @@ def loader(script: "Script") -> None:
         if reason := _obstacle(arguments, torch):
             script.needs(f"DataLoader that could have workers: {reason}")
             return
+        own = dict(arguments)
         if not arguments.get("persistent_workers"):
             ours.add(loader)
         arguments["num_workers"] = script.options.get("workers", 1)
@@ -48,6 +66,7 @@ def loader(script: "Script") -> None:
             arguments["prefetch_factor"] = script.options["prefetch"]
         if torch.cuda.is_available():
             arguments["pin_memory"] = True
+        epochs.edited(loader, own, arguments)
         script.applied()
 
     def restart(
@@ -58,6 +77,8 @@ def loader(script: "Script") -> None:
         original(iterator, loader, first_iter)
 
     script.on_loader(edit)
+    if script.toggled:
+        script.patch(torch.utils.data.DataLoader, "__iter__", epochs.around, while_off=True)
     script.patch(torch.utils.data.dataloader._MultiProcessingDataLoaderIter, "_reset", restart)
 
 
