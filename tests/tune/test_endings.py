@@ -24,6 +24,22 @@ def test_a_compiler_says_on_the_next_line_what_it_is_about():
     assert last_error([*lines[:2], "ValueError:"]) == "ValueError:"
 
 
+def test_an_assertion_without_words_says_what_it_asserts():
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "train.py", line 3, in <module>',
+        "    train()",
+        '  File "/models/kernel.py", line 534, in forward',
+        "    assert (input.is_contiguous() == True)",
+        "           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+        "AssertionError",
+    ]
+    said = "AssertionError in kernel.py:534: assert (input.is_contiguous() == True)"
+    assert last_error(lines) == said
+    assert last_error([*lines[:1], "KeyboardInterrupt"]) == "KeyboardInterrupt"
+    assert last_error([*lines[:2], "AssertionError"]) == "AssertionError"
+
+
 def test_a_change_that_runs_out_of_memory_while_it_is_applied_says_so(tmp_path):
     said = "pitstop: change channels-last failed: OutOfMemoryError: CUDA out of memory."
     Path(tmp_path, COMPLAINED).write_text(said)

@@ -4,11 +4,13 @@ import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pitstop.compare.record import COMPLAINED, OUR_OWN, Recording
 
 TRACEBACK = "Traceback (most recent call last):"
 IGNORED = "Exception ignored"  # what Python says of errors in finalisers, which end nothing
+PLACE = re.compile(r'File "(.+)", line (\d+), in .+')
 OUT_OF_MEMORY = re.compile(
     r"OutOfMemoryError|out of memory|not enough memory|[Cc]an(no|')t allocate memory|MemoryError"
     r"|ALLOC_FAILED|killed by signal: Killed"
@@ -45,15 +47,27 @@ def ending(recording: Recording, wall_s: float, timeout_s: float) -> Ending:
 def last_error(lines: Sequence[str]) -> str:
     """The line that names the exception of the last traceback; else the last line there is.
 
-    One that ends in a colon, as torch's compiler has it, is followed by what it is about.
+    One that ends in a colon, as torch's compiler has it, is followed by what it is about; one that
+    is a name alone, as most of ``assert``, comes with the line that raised it.
     """
     for place in reversed(range(len(lines))):
         before = lines[place - 1] if place else ""
         if lines[place].endswith(TRACEBACK) and not before.startswith(IGNORED):
-            after = (line for line in lines[place + 1 :] if line.strip() and not line[0].isspace())
+            rest = lines[place + 1 :]
+            after = (line for line in rest if line.strip() and not line[0].isspace())
             error = next(after, "")
+            if error.isidentifier():
+                return f"{error}{_raised_by(rest[: rest.index(error)])}"
             return f"{error} {next(after, '')}".strip() if error.endswith(":") else error
     return next((line for line in reversed(lines) if line.strip()), "")
+
+
+def _raised_by(frames: Sequence[str]) -> str:
+    """The last place of a traceback and its source; empty where it has none."""
+    for number in reversed(range(len(frames) - 1)):
+        if place := PLACE.fullmatch(frames[number].strip()):
+            return f" in {Path(place[1]).name}:{place[2]}: {frames[number + 1].strip()}"
+    return ""
 
 
 def _complaints(recording: Recording) -> list[str]:
