@@ -16,7 +16,9 @@ GIB = 2**30
 COSTS = Costs(start_s=5.0, step_s=0.1, steps=20, toggle=Toggle(steps=4))
 
 
-def candidate(name, toggles=True, options=({},), predicted=None, rivals=(), alone=False, settled=1):
+def candidate(
+    name, toggles=True, options=({},), predicted=None, rivals=(), alone=False, settled=1, like=()
+):
     """A change that does nothing by itself: the simulation knows what it would do."""
     change = Change(
         name,
@@ -26,7 +28,7 @@ def candidate(name, toggles=True, options=({},), predicted=None, rivals=(), alon
         lambda _: None,
         toggles=toggles,
         alone=alone,
-        when=When(rivals=rivals),
+        when=When(rivals=rivals, like=like),
     )
     return Candidate(change, tuple(options), predicted, settles=lambda _: settled)
 

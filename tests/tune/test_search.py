@@ -75,7 +75,7 @@ def test_where_fresh_runs_are_not_clear_all_that_is_kept_is_switched_in_one_proc
     step = leading(found, "time")
     assert (step.verdict, step.pairs) == ("better", 6)
     assert step.ratio == pytest.approx(0.81, rel=0.01)  # of both together
-    assert step.reason.endswith("by blocks of steps in one process")
+    assert step.reason.endswith("by blocks of steps")
 
 
 def test_what_cannot_be_switched_is_proved_by_fresh_runs_alone():
@@ -417,6 +417,21 @@ def test_a_short_script_of_long_steps_has_a_few_blocks_in_each_of_some_processes
     assert track.runs("sample", "tf32") == 6  # in the proof
 
 
+@pytest.mark.parametrize(
+    ("bf16_ms", "breaks", "note"),
+    [
+        (100.0, {}, "bf16 is no gain, and this is as fast"),
+        (100.0, {"bf16": failing()}, "bf16 failed, and this does the same to the script"),
+        (125.0, {}, ""),  # a GPU that has no bf16
+    ],
+)
+def test_what_is_like_a_change_that_failed_or_is_no_gain_is_spared(bf16_ms, breaks, note):
+    track = Simulated(lambda on: bf16_ms if "bf16" in on else 100.0 - 30 * len(on), breaks=breaks)
+    _, fp16 = search(track, [candidate("bf16"), candidate("fp16", like=("bf16",))]).trials
+    assert (fp16.verdict, fp16.note) == ("not-applicable" if note else "kept", note)
+    assert bool(track.runs("check", "fp16")) is not bool(note)
+
+
 def test_one_of_two_rivals_is_enough():
     track = Simulated(lambda on: 70.0 if on else 100.0)
     found = search(track, [candidate("bf16"), candidate("fp16", rivals=("bf16",))])
@@ -456,14 +471,14 @@ def test_without_room_for_fresh_pairs_all_that_was_kept_is_switched_in_one_proce
     step = leading(found, "time")
     assert (step.verdict, step.pairs) == ("better", 6)
     assert step.ratio == pytest.approx(0.64, rel=0.01)
-    assert step.reason.endswith("by blocks of steps in one process")
+    assert step.reason.endswith("by blocks of steps")
     assert not track.runs("sample")
 
 
 def test_a_change_that_alone_was_kept_is_proved_anew_where_there_is_room_for_blocks():
     found, track = short_of_time(lambda on: 80.0 if on else 100.0, candidate("tf32"))
     assert track.log[-1] == ("blocks", ("tf32",))
-    assert leading(found, "time").reason.endswith("by blocks of steps in one process")
+    assert leading(found, "time").reason.endswith("by blocks of steps")
 
 
 def test_without_room_for_fresh_pairs_the_trial_of_the_only_change_is_its_proof():

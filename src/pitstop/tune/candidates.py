@@ -1,5 +1,6 @@
 """Candidates: which changes are worth a trial on this script, and in which order."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -7,6 +8,7 @@ from functools import partial
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Finding
+from pitstop.core.trial import Trial
 from pitstop.tune.change import Change, Facts, Goal
 from pitstop.tune.plan import Options, Wanted
 
@@ -33,6 +35,7 @@ ORDER = (
 )
 LAST = "compile"
 LATE = ("cudnn-benchmark", LAST)  # once kept, each run of a later candidate would start as slowly
+MUCH_SLOWER = 1.1  # times as long: casting alone takes less
 UNSAID = "as the user wants it, or of no use here"  # a reason that nobody needs to hear
 
 
@@ -113,6 +116,21 @@ def choose(
 def rival(change: Change, kept: Iterable[Change]) -> str:
     """A kept change beside which this one makes no sense; empty where there is none."""
     return next((each.name for each in kept if each.name in change.when.rivals), "")
+
+
+def spared(change: Change, trials: Iterable[Trial]) -> str:
+    """Why a change need not be tried after one that is like it; empty where there is none.
+
+    One that made the step longer may lack the hardware which the other has.
+    """
+    for each in trials:
+        if each.change in change.when.like:
+            if each.verdict == "failed":
+                return f"{each.change} failed, and this does the same to the script"
+            usual = each.step is not None and (each.step.ratio or math.inf) < MUCH_SLOWER
+            if each.verdict in {"noisy", "not-faster"} and usual:
+                return f"{each.change} is no gain, and this is as fast"
+    return ""
 
 
 def _against(change: Change, asked_for: bool, facts: Facts, choice: Choice) -> str:

@@ -38,6 +38,7 @@ class When:
     work: Work = ""  # likewise
     useless: Callable[[Evidence], str] = lambda _: ""  # why, by what the first run did
     rivals: tuple[str, ...] = ()  # kept changes beside which it makes no sense
+    like: tuple[str, ...] = ()  # where one of these fails, or is no gain, so is it
     after: tuple[str, ...] = ()  # changes that decide whether it helps, and are tried first
     settles: Callable[[Evidence, Options], int] = lambda *_: 1  # steps after it was switched
 

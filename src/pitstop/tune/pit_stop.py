@@ -156,7 +156,8 @@ def _names(candidates: Sequence[Candidate]) -> str:
 
 
 def _minutes(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.2g} minutes"
+    minutes = seconds / 60
+    return f"{seconds:.0f} s" if seconds < 90 else f"{minutes:.{1 if minutes < 10 else 0}f} minutes"
 
 
 def _limit_bytes(profile: Report) -> int | None:

@@ -2,7 +2,7 @@
 
 Pairs of fresh processes, as a user would run them. These lie far apart in time: where six of them
 are not clear, or the budget has no room for them, and all that was kept can be switched, blocks of
-steps in one process with all of it off and on decide. Where one change alone was kept, its trial
+steps with all of it off and on decide. Where one change alone was kept, its trial
 was such a comparison already, and is not repeated if there is no room for better.
 """
 
@@ -87,7 +87,7 @@ class Proof:
         if len(times.before) < pairs.FEWEST:
             return False  # the script is too short to be cut into blocks
         step = weigh.compared(times)
-        step = replace(step, reason=f"{step.reason}, by blocks of steps in one process")
+        step = replace(step, reason=f"{step.reason}, by blocks of steps")
         others = (each for each in self.found.proof if each.metric != step.metric)
         self.found = replace(self.found, proof=(step, *others))
         return True

@@ -32,7 +32,7 @@ from pitstop.core.trial import Trial, Verdict
 from pitstop.core.units import binary_bytes, percent
 from pitstop.tune import weigh
 from pitstop.tune.budget import Costs, toggled_steps
-from pitstop.tune.candidates import Candidate, rival
+from pitstop.tune.candidates import Candidate, rival, spared
 from pitstop.tune.found import PASSENGER, Asked, Found, Listener
 from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.proof import SPENT, Proof, can_switch
@@ -90,6 +90,9 @@ class Search:
             self._listener.doing(f"{name} ({place + 1} of {len(candidates)})")
             if other := rival(candidate.change, [each.change for each in self._kept]):
                 self._publish(Trial(name, "not-applicable", note=f"{other} is kept"))
+                continue
+            if reason := spared(candidate.change, self.found.trials):
+                self._publish(Trial(name, "not-applicable", note=reason))
                 continue
             for trial in self._trials_of(candidate):
                 self._publish(trial)
