@@ -67,6 +67,7 @@ script() {  # NAME: the words that run one of the five, diffusers' VAE decode, o
     ldmvfi) echo "$PWD/benchmarks/public/ldmvfi.py --source $PWD/carry/public/LDMVFI" ;;
     vrt) echo "$PWD/benchmarks/public/vrt.py --source $PWD/carry/public/VRT" ;;
     spike_deblur) echo "-m pitstop.workloads.spike_deblur.slow --accumulate 1" ;;  # of 12: steps of 17 s
+    tiled_vae) echo "-m pitstop.workloads.tiled_vae.slow --steps 400" ;;  # enough for blocks of them
     *) echo "-m pitstop.workloads.$1.slow" ;;
   esac
 }

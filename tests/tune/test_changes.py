@@ -604,3 +604,15 @@ torch.cuda.empty_cache()
     ran = run(folder, source, "non-blocking", "no-empty-cache")
     assert ran.printed == ["499500.0 499500.0"]
     assert [each.applied for each in ran.outcomes] == [2, 1]
+
+
+@ON_GPU
+def test_pinned_memory_comes_and_goes_with_the_workers(folder):
+    source = WHO_READS.replace("OWN", "shuffle=True")
+    source = source.replace("STEP", f"{LEARNS}; print('pinned', batch.is_pinned())")
+    ran = run(folder, source, ("loader", {"workers": 2}), toggle=Toggle(2, warmup=4, lead=2))
+    assert ran.code == 0, ran.complained
+    pinned = [line for line in ran.printed if "pinned" in line]
+    for block in ran.blocks:
+        assert set(pinned[block.first : block.first + block.steps]) == {f"pinned {block.on}"}
+    assert len(ran.blocks) == 9
