@@ -17,7 +17,7 @@ COSTS = Costs(start_s=5.0, step_s=0.1, steps=20, toggle=Toggle(steps=4))
 
 
 def candidate(
-    name, toggles=True, options=({},), predicted=None, rivals=(), alone=False, settled=1, like=()
+    name, toggles=True, options=({},), predicted=None, rivals=(), alone=False, burst=1, like=()
 ):
     """A change that does nothing by itself: the simulation knows what it would do."""
     change = Change(
@@ -30,7 +30,7 @@ def candidate(
         alone=alone,
         when=When(rivals=rivals, like=like),
     )
-    return Candidate(change, tuple(options), predicted, settles=lambda _: settled)
+    return Candidate(change, tuple(options), predicted, bursts=lambda _: burst)
 
 
 @dataclass

@@ -55,18 +55,18 @@ def test_a_budget_takes_the_first_candidates_it_has_room_for():
 
 
 def test_what_comes_in_bursts_settles_first_and_is_timed_over_a_whole_one():
-    loader = candidate("loader", settled=8, alone=True)
+    loader = candidate("loader", burst=8, alone=True)
     toggle = COSTS.settled(TOGGLED, loader).toggle
-    assert (toggle.lead, toggle.steps) == (8, 8)
+    assert (toggle.lead, toggle.steps) == (16, 8)
     assert COSTS.settled(TOGGLED) == COSTS.settled() == COSTS
-    blocks_s = 5 + (6 + 12 * 16) * 0.1
+    blocks_s = 5 + (6 + 12 * 24) * 0.1
     assert COSTS.timing_s(loader) == pytest.approx(blocks_s)
     assert COSTS.proof_s(True, TOGGLED, loader) == pytest.approx(1.25 * blocks_s)
     assert estimate(COSTS, [loader]).most_runs == 4 + 1 + 12
 
 
 def test_blocks_that_take_longer_than_fresh_runs_are_not_made():
-    loader = candidate("loader", settled=64, alone=True)
+    loader = candidate("loader", burst=64, alone=True)
     assert COSTS.timing_s(loader) == COSTS.pairs_s(6)
     assert estimate(COSTS, [loader]).most_runs == 4 + 12 + 12
 

@@ -122,12 +122,12 @@ def test_a_loader_is_tried_where_data_is_waited_for_or_a_finding_asks():
     assert "loader" in names(CPU, [Finding(changes=("loader",), code="PIT104")])
 
 
-@pytest.mark.parametrize(("own", "steps"), [(0, 16), (4, 16), (12, 24)])
-def test_workers_take_as_long_to_settle_as_they_read_ahead(own, steps):
+@pytest.mark.parametrize(("own", "batches"), [(0, 8), (4, 8), (12, 12)])
+def test_batches_come_in_bursts_of_as_many_as_there_are_workers_off_or_on(own, batches):
     facts = Facts(trained(loaders=(Loader("Clips", own, batches=9),)), "cpu", cores=8)
     (loader,) = choose(CHANGES, (), facts, Choice(only=("loader",))).chosen
-    assert loader.settled == steps
-    assert replace(loader, options=({"workers": 2},)).settled == max(4, 2 * own)
+    assert loader.burst == batches
+    assert replace(loader, options=({"workers": 2},)).burst == max(2, own)
 
 
 def test_what_changes_training_is_tried_only_on_request():

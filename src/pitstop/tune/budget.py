@@ -16,6 +16,7 @@ SHORTEST_BLOCK_S = 0.2  # shorter ones are all hiccups: fresh runs tell more, an
 LONG_STEP_S = 0.4  # what a switch leaves to the first step after it is nothing beside that
 TOGGLE_SECONDS = 2.0  # of steps before the first block: caches fill, algorithms are chosen
 TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again
+BURSTS = 2  # before a block of what comes in bursts: as much as workers read ahead by default
 NULL_RUNS = 2  # the untouched script once more, and once with its weights moved by a hair
 MARGIN = 1.25  # machines slow down as they warm up, and neighbours come
 WARMUP = 3  # steps of a run that are not timed
@@ -51,15 +52,12 @@ class Costs:
         return MARGIN * self.settled(*kept)._first_look_s(switched)
 
     def settled(self, *switched: Candidate) -> "Costs":
-        """The costs where these are switched: as many steps as they take to settle come first.
-
-        What comes in bursts is timed over a whole one at least.
-        """
-        steps = max((each.settled for each in switched), default=1)
-        if steps == 1:
+        """The costs where these are switched: some bursts come first, and one at least is timed."""
+        burst = max((each.burst for each in switched), default=1)
+        if burst == 1:
             return self
-        lead, timed = max(self.toggle.lead, steps), max(self.toggle.steps, steps)
-        return replace(self, toggle=replace(self.toggle, lead=lead, steps=timed))
+        lead, steps = max(self.toggle.lead, BURSTS * burst), max(self.toggle.steps, burst)
+        return replace(self, toggle=replace(self.toggle, lead=lead, steps=steps))
 
     @property
     def pairs(self) -> int:

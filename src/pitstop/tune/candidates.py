@@ -47,7 +47,7 @@ class Candidate:
     options: tuple[Options, ...]
     predicted: float | None = None  # share of the step that is at stake
     code: str = ""  # of the finding that asks for it
-    settles: Callable[[Options], int] = lambda _: 1
+    bursts: Callable[[Options], int] = lambda _: 1
 
     @property
     def goes_on(self) -> bool:
@@ -55,9 +55,9 @@ class Candidate:
         return self.change.toggles and not self.change.alone and len(self.options) == 1
 
     @property
-    def settled(self) -> int:
-        """Steps after a switch until times are as usual."""
-        return max(map(self.settles, self.options))
+    def burst(self) -> int:
+        """So many steps come at once, at most: only together their times say something."""
+        return max(map(self.bursts, self.options))
 
     def wanted(self) -> list[Wanted]:
         """What to ask of the script's process, one for each set of options."""
@@ -106,8 +106,8 @@ def choose(
             reasons.setdefault(reason, []).append(name)
         else:
             options = tuple(change.tries(facts))
-            settles = partial(change.when.settles, facts.evidence)
-            chosen.append(Candidate(change, options, predicted, code, settles))
+            bursts = partial(change.when.bursts, facts.evidence)
+            chosen.append(Candidate(change, options, predicted, code, bursts))
     reasons.pop(UNSAID, None)
     left_out = [f"{why}: {', '.join(sorted(names))}" for why, names in reasons.items()]
     return Candidates(tuple(_in_order(chosen)), tuple(left_out))

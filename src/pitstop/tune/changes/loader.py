@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 MOST_WORKERS = 16  # more than that only fill memory
-READ_AHEAD = 2  # batches for each worker, unless the script says otherwise
 TRIED = 3  # numbers of workers; the best is seldom further than one doubling away
 
 
@@ -27,9 +26,9 @@ def variants(facts: Facts) -> Iterator[Options]:
 
 
 def bursts(evidence: Evidence, options: Options) -> int:
-    """New workers give their first batches together, and then fill what is read ahead."""
+    """Workers that begin together give their batches together."""
     own = (each.workers for each in evidence.loaders if each.batches)
-    return READ_AHEAD * max([1, int(options.get("workers", 1)), *own])
+    return max([1, int(options.get("workers", 1)), *own])
 
 
 @change(
@@ -37,7 +36,7 @@ def bursts(evidence: Evidence, options: Options) -> int:
     toggles=True,
     alone=True,
     variants=variants,
-    when=When(useless=data_is_there, settles=bursts),
+    when=When(useless=data_is_there, bursts=bursts),
 )
 def loader(script: "Script") -> None:
     """Read and decode batches in worker processes, which live on from epoch to epoch.
