@@ -61,7 +61,7 @@ def test_what_comes_in_bursts_settles_first_and_is_timed_over_a_whole_one():
     assert COSTS.settled(TOGGLED) == COSTS.settled() == COSTS
     blocks_s = 5 + (6 + 12 * 24) * 0.1
     assert COSTS.timing_s(loader) == pytest.approx(blocks_s)
-    assert COSTS.proof_s(True, TOGGLED, loader) == pytest.approx(1.25 * blocks_s)
+    assert COSTS.settled(TOGGLED, loader).proof_s(switched=True) == pytest.approx(1.25 * blocks_s)
     assert estimate(COSTS, [loader]).most_runs == 4 + 1 + 12
 
 

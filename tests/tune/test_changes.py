@@ -107,6 +107,14 @@ def test_takes_hold_and_rounds(change, largest, folder, plain):
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
+def test_autocast_is_there_before_a_model_that_is_checkpointed_as_a_whole(reentrant, folder):
+    whole = f"checkpoint(model, x.requires_grad_(), use_reentrant={reentrant})"
+    ran = run(folder, TRAIN.replace("model(x)", whole), "bf16")
+    assert ran.code == 0, ran.complained
+    assert ran.numbers == run(folder, TRAIN, "bf16").numbers
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
 @pytest.mark.parametrize("change", ["bf16", "fp16"])
 def test_what_a_backward_pass_computes_again_has_no_autocast_of_its_own(change, reentrant, folder):
     source = CHECKPOINTS.replace("reentrant=True", f"reentrant={reentrant}")
@@ -312,9 +320,19 @@ for epoch in range(4):
 LEARNS = "model(batch).sum().backward(); optimizer.step()"
 
 
-@pytest.mark.parametrize("own", ["shuffle=True", "num_workers=1, persistent_workers=True"])
-@pytest.mark.parametrize("step", [LEARNS, "model(batch)"])
-def test_workers_come_and_go_between_blocks_and_epochs_are_as_long_as_before(own, step, folder):
+@pytest.mark.parametrize(
+    ("own", "step", "theirs"),
+    [
+        ("shuffle=True", LEARNS, {0}),
+        ("shuffle=True", "model(batch)", {0}),
+        ("num_workers=1", LEARNS, {1}),
+        ("num_workers=1, persistent_workers=True", "model(batch)", {1}),
+        ("num_workers=2, persistent_workers=True", LEARNS, {1, 2}),  # as with the change
+    ],
+)
+def test_workers_come_and_go_between_blocks_and_epochs_are_as_long_as_before(
+    own, step, theirs, folder
+):
     source = WHO_READS.replace("OWN", own).replace("STEP", step)
     toggle = Toggle(steps=2, warmup=4, lead=2)
     ran = run(folder, source, ("loader", {"workers": 2}), toggle=toggle)
@@ -323,11 +341,36 @@ def test_workers_come_and_go_between_blocks_and_epochs_are_as_long_as_before(own
     epochs = [line.split() for line in ran.printed]
     assert [len(each) for each in epochs] == [10] * 4
     readers = [int(each) for epoch in epochs for each in epoch]
-    theirs = {0} if "shuffle" in own else {1}
     for block in ran.blocks:
         read = set(readers[block.first : block.first + block.steps])
         assert read == ({1, 2} if block.on else theirs), block
-    assert len(ran.blocks) == 9 - (step != LEARNS)  # its last step has no end
+    assert len(ran.blocks) == 9
+
+
+ITSELF = """
+class Itself(DataLoader):
+    def __iter__(self):
+        return self._get_iterator()
+loader = Itself(range(9), 2)
+"""
+STREAM = """
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(range(9))
+loader = DataLoader(Stream(), 2, num_workers=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "why"), [(ITSELF, "Itself has its own way"), (STREAM, "IterableDataset begins anew")]
+)
+def test_a_loader_that_cannot_be_switched_within_an_epoch_says_so(made, why, folder):
+    source = f"import torch\nfrom torch.utils.data import DataLoader\n{made}\nfor _ in loader: pass"
+    change = ("loader", {"workers": 2})
+    assert why in run(folder, source, change, toggle=Toggle()).outcome.declined
+    assert not run(folder, source, change).outcome.declined
+    beside, _ = run(folder, source, change, ("threads", {"threads": 1}), toggle=Toggle()).outcomes
+    assert not beside.declined  # it is not the one that is switched
 
 
 def test_an_iterable_dataset_is_not_read_once_by_each_worker(folder):

@@ -37,7 +37,7 @@ def test_an_assertion_without_words_says_what_it_asserts():
     said = "AssertionError in kernel.py:534: assert (input.is_contiguous() == True)"
     assert last_error(lines) == said
     assert last_error([*lines[:1], "KeyboardInterrupt"]) == "KeyboardInterrupt"
-    assert last_error([*lines[:2], "AssertionError"]) == "AssertionError"
+    assert last_error([*lines[:4], "AssertionError"]) == "AssertionError in kernel.py:534"
 
 
 def test_a_change_that_runs_out_of_memory_while_it_is_applied_says_so(tmp_path):

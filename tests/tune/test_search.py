@@ -11,7 +11,7 @@ from pitstop.tune.found import PASSENGER, Asked, Found, Listener, leading
 from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.proof import Proof
 from pitstop.tune.search import TOO_SHORT, Search
-from pitstop.tune.track import Checked
+from pitstop.tune.track import Checked, RunError
 from tune.simulation import COSTS, GIB, Simulated, candidate, failing
 
 
@@ -96,6 +96,21 @@ def test_a_loader_that_settles_soon_is_timed_and_proved_in_blocks():
     assert track.log[-2:] == [("blocks", ("loader",))] * 2  # its trial, and the proof
     assert [(each.lead, each.steps) for each in toggles] == [(8, 4)] * 2
     assert leading(found, "time").verdict == "better"
+
+
+@pytest.mark.parametrize(("more_s", "verdict"), [(300, "kept"), (30, "not-applicable")])
+def test_a_loader_that_this_script_does_not_let_be_switched_is_timed_in_fresh_runs(more_s, verdict):
+    loader = replace(LOADER_OF_ONE, change=candidate("loader", alone=True).change)
+    budget_s = COSTS.null_s + COSTS.candidate_s(loader) + more_s
+    declines = RunError("not-applicable", "it cannot be switched")
+    track = Simulated(lambda on: 80.0 if on else 100.0, budget_s=budget_s)
+    track.blocks = lambda *_: (_ for _ in ()).throw(declines)
+    found = search(track, [loader])
+    (trial,) = found.trials
+    assert trial.verdict == verdict
+    assert (trial.step.pairs if trial.step else 0) == (6 if verdict == "kept" else 0)
+    assert bool(found.proof) is (verdict == "kept")
+    assert track.clock_s < budget_s
 
 
 def test_where_nothing_helps_nothing_is_kept_and_nothing_is_proved():

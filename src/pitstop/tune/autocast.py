@@ -36,6 +36,7 @@ class Autocast:
         script.patch(torch.autograd, "backward", self._then)
         script.patch(_BaseDataLoaderIter, "__next__", self._then)
         script.patch(torch.autocast, "__enter__", self._entered)
+        script.patch(torch.utils.checkpoint, "checkpoint", self._checkpoint)
         script.switch(lambda: None, self.close)
 
     def close(self) -> None:
@@ -58,15 +59,28 @@ class Autocast:
         if torch.is_autocast_enabled(device):
             self._script.decline(OWN)
             return call(*given, **named)
-        self._script.applied()
-        context: Any = _Ours(device, dtype=self._precision)
         if module.training and torch.is_grad_enabled():
-            context.__enter__()
-            self._open = context
+            self._begin(device)
             return call(*given, **named)
-        with context:
+        self._script.applied()
+        with _Ours(device, dtype=self._precision):
             result = call(*given, **named)
         return _in_float32(result, self._precision)
+
+    def _checkpoint(
+        self, original: Callable[..., Any], function: Any, *given: Any, **named: Any
+    ) -> Any:
+        """A checkpoint restores what was open before it, so a model in one is too late to open."""
+        if isinstance(function, nn.Module) and function.training and torch.is_grad_enabled():
+            self._begin(device_of(function))
+        return original(function, *given, **named)
+
+    def _begin(self, device: str) -> None:
+        """Open autocast until the backward pass, unless something is."""
+        if device and not (self._open or in_backward() or torch.is_autocast_enabled(device)):
+            self._script.applied()
+            self._open = _Ours(device, dtype=self._precision)
+            self._open.__enter__()
 
     def _then(self, original: Callable[..., Any], *given: Any, **named: Any) -> Any:
         self.close()

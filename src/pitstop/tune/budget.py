@@ -44,12 +44,12 @@ class Costs:
         """The untouched runs that come before all candidates."""
         return (1 + NULL_RUNS) * self.run_s
 
-    def proof_s(self, switched: bool, *kept: Candidate) -> float:
+    def proof_s(self, switched: bool) -> float:
         """Untouched against all kept, with a margin: it must not fall short.
 
         Blocks of steps will do where all that is kept can be switched in one process.
         """
-        return MARGIN * self.settled(*kept)._first_look_s(switched)
+        return MARGIN * self._first_look_s(switched)
 
     def settled(self, *switched: Candidate) -> "Costs":
         """The costs where these are switched: some bursts come first, and one at least is timed."""
@@ -189,7 +189,8 @@ def within(costs: Costs, candidates: Sequence[Candidate], budget_s: float) -> li
     chosen: list[Candidate] = []
     for each in candidates:
         switched = all(other.change.toggles for other in (*chosen, each))
-        proof_s = costs.proof_s(switched, *chosen, each) if chosen or switched else 0.0
+        both = costs.settled(*chosen, each)
+        proof_s = both.proof_s(switched) if chosen or both.has_blocks(switched) else 0.0
         if costs.candidate_s(each) + proof_s <= left:
             left -= costs.candidate_s(each)
             chosen.append(each)

@@ -64,9 +64,10 @@ def last_error(lines: Sequence[str]) -> str:
 
 def _raised_by(frames: Sequence[str]) -> str:
     """The last place of a traceback and its source; empty where it has none."""
-    for number in reversed(range(len(frames) - 1)):
+    for number in reversed(range(len(frames))):
         if place := PLACE.fullmatch(frames[number].strip()):
-            return f" in {Path(place[1]).name}:{place[2]}: {frames[number + 1].strip()}"
+            source = "".join(f": {line.strip()}" for line in frames[number + 1 : number + 2])
+            return f" in {Path(place[1]).name}:{place[2]}{source}"
     return ""
 
 

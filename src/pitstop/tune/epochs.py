@@ -1,67 +1,80 @@
 """Epochs: a loader whose workers come and go between two batches, to be timed in one process.
 
 Whenever the change was switched, the epoch goes on with a new iterator, whose workers know nothing
-of batches that others have read ahead. A new iterator begins its sampler anew, so what is read is
-not what the script would have read; the epoch is as long as it would have been.
+of batches that others have read ahead. It begins the sampler anew, without the batches that the
+epoch has had: with shuffling the rest is not what the script would have read, but as long.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
+Begin = Callable[[Any], Any]  # ``DataLoader.__iter__``
 Settings = dict[str, Any]
-SWITCHED = ("num_workers", "persistent_workers", "prefetch_factor", "pin_memory")
 
 
 class Epochs:
     """The loaders of a script, with their settings while a change is off and on."""
 
     def __init__(self, is_on: Callable[[], bool]) -> None:
-        self._is_on = is_on
+        self.is_on = is_on
         self._known: WeakKeyDictionary[Any, dict[bool, Settings]] = WeakKeyDictionary()
 
     def edited(self, loader: Any, own: Settings, ours: Settings) -> None:
         """A loader is about to be built with our settings in place of its own."""
-        self._known[loader] = {False: _switched(own), True: _switched(ours)}
+        self._known[loader] = {False: _settings(own), True: _settings(ours)}
 
-    def around(self, begin: Callable[[Any], Any], loader: Any) -> Any:
+    def around(self, begin: Begin, loader: Any) -> Any:
         """In place of ``DataLoader.__iter__``."""
-        if loader not in self._known:
-            return begin(loader)
-        return _Epoch(lambda: self._begun(begin, loader), self._is_on, _length(loader))
+        return _Epoch(self, begin, loader) if loader in self._known else begin(loader)
 
-    def _begun(self, begin: Callable[[Any], Any], loader: Any) -> Any:
-        settings = self._known[loader][self._is_on()]
+    def begun(self, begin: Begin, loader: Any, read: int) -> Any:
+        """An iterator with the settings of now, for an epoch that has had so many batches."""
+        settings = self._known[loader][self.is_on()]
         if any(vars(loader)[name] != value for name, value in settings.items()):
-            _end(loader._iterator)  # of workers that would have lived on
+            end(loader._iterator)  # of workers that would have lived on
             loader._iterator = None
             vars(loader).update(settings)  # some of which may not be set once it is built
-        return begin(loader)
+        kind = "sampler" if loader.batch_sampler is None else "batch_sampler"
+        own = vars(loader)[kind]
+        rest = vars(loader)[kind] = _Rest(own, read)
+        try:
+            return begin(loader)
+        finally:
+            vars(loader)[kind] = own
+            rest.read = 0  # the next epoch of workers that live on is whole
+
+
+def obstacle(loader: Any, arguments: Settings) -> str:
+    """Why the workers of a loader cannot come and go in the midst of an epoch."""
+    if isinstance(arguments["dataset"], IterableDataset):
+        return "an IterableDataset begins anew with each of its readers"
+    kinds = type(loader).__mro__
+    if any("__iter__" in vars(kind) for kind in kinds[: kinds.index(DataLoader)]):
+        return f"{type(loader).__name__} has its own way to be read"
+    return ""
 
 
 class _Epoch:
     """One epoch, read by one iterator after the other."""
 
-    def __init__(
-        self, begin: Callable[[], Any], is_on: Callable[[], bool], length: int | None
-    ) -> None:
-        self._begin, self._is_on, self._length = begin, is_on, length
-        self._read = 0
-        self._on, self._restarted = is_on(), False
-        self._batches = begin()
+    def __init__(self, epochs: Epochs, begin: Begin, loader: Any) -> None:
+        self._epochs, self._begin, self._loader = epochs, begin, loader
+        self._on, self._read = epochs.is_on(), 0
+        self._batches = epochs.begun(begin, loader, 0)
 
     def __iter__(self) -> "_Epoch":
         return self
 
     def __next__(self) -> Any:
-        if self._on is not self._is_on():
-            self._on, self._restarted = not self._on, True
-            _end(self._batches)
-            self._batches = self._begin()
-        if self._restarted and self._read == self._length:
-            raise StopIteration
+        if self._on is not self._epochs.is_on():
+            self._on = not self._on
+            end(self._batches)
+            self._loader._iterator = None
+            self._batches = self._epochs.begun(self._begin, self._loader, self._read)
         batch = next(self._batches)
         self._read += 1
         return batch
@@ -73,22 +86,31 @@ class _Epoch:
         return getattr(self._batches, name)
 
 
-def _switched(arguments: Settings) -> Settings:
+class _Rest:
+    """What a sampler draws after so many."""
+
+    def __init__(self, sampler: Any, read: int) -> None:
+        self.sampler, self.read = sampler, read
+
+    def __iter__(self) -> Iterator[Any]:
+        return islice(self.sampler, self.read, None)
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+
+def _settings(arguments: Settings) -> Settings:
     """What the loader itself makes of its arguments."""
     workers = arguments.get("num_workers", 0)
-    ahead = arguments.get("prefetch_factor") or 2
-    lives_on = arguments.get("persistent_workers", False)
-    pinned = arguments.get("pin_memory", False)
-    return dict(zip(SWITCHED, (workers, lives_on, ahead if workers else None, pinned), strict=True))
+    return {
+        "num_workers": workers,
+        "persistent_workers": arguments.get("persistent_workers", False),
+        "prefetch_factor": (arguments.get("prefetch_factor") or 2) if workers else None,
+        "pin_memory": arguments.get("pin_memory", False),
+    }
 
 
-def _length(loader: DataLoader[Any]) -> int | None:
-    try:
-        return len(loader)
-    except TypeError:  # an IterableDataset
-        return None
-
-
-def _end(batches: Any) -> None:
+def end(batches: Any) -> None:
+    """End the workers of an iterator, if it has any."""
     if shut_down := getattr(batches, "_shutdown_workers", None):
         shut_down()

@@ -129,7 +129,7 @@ def expected(
     chosen = chosen or budget.within(costs.warm, candidates, left_s)
     if candidates and not chosen:
         cheapest = min(candidates, key=costs.candidate_s)
-        proof_s = costs.proof_s(cheapest.change.toggles, cheapest)
+        proof_s = costs.settled(cheapest).proof_s(cheapest.change.toggles)
         least_s = costs.null_s + proof_s + costs.candidate_s(cheapest)
         raise PitstopError(
             f"{_minutes(left_s - known_s)} are left of the budget, too few for any change: "

@@ -42,7 +42,7 @@ class Script:
         self.options: Options = wanted.options
         self.torch: Any = torch  # so that the file of a change can be read without torch
         self.seeded = plan.seed is not None  # numbers will be compared with those of another run
-        self.toggled = plan.toggle is not None  # the change will be switched off and on
+        self.toggled = False  # the change will be switched off and on
         self.on = True
         self._made = made
         self._models = models
@@ -191,8 +191,10 @@ class Run:
         made, models = Made(self._undos), Models(self._undos)
         made.watch_optimizers()
         self._scripts = [Script(each, plan, made, models, self._undos) for each in plan.changes]
+        self._toggled = self._scripts[-plan.toggle.changes :] if plan.toggle else []
         for script in self._scripts:
             script.report = self._report
+            script.toggled = script in self._toggled
             attempt(script.name, partial(find_change(script.name).apply, script))
         if plan.perturb:
             models.on_model(partial(perturb, precision=plan.perturb, signs=plan.signs))
@@ -200,7 +202,6 @@ class Run:
         if plan.outputs:
             keep_outputs(models, self._folder, lambda: self._counts)
             self._undos.append(batches.record(self._folder, lambda: self._counts))
-        self._toggled = self._scripts[-plan.toggle.changes :] if plan.toggle else []
         self._blocks = Blocks(plan.toggle, self._folder, self._turn) if plan.toggle else None
 
     def step_ended(self, done: int) -> None:

@@ -58,6 +58,7 @@ class Search:
         self._listener = listener or Listener()
         self._kept: list[Candidate] = []  # each with the one set of options that was kept
         self._base = Checked()  # the last run with all that is kept
+        self._fresh: set[str] = set()  # changes that turned out not to be switched in this script
         self.found = Found()
 
     def run(self, candidates: Sequence[Candidate]) -> Found:
@@ -125,11 +126,13 @@ class Search:
                 slower_s = min(again_s, self._slower_start_s(checked))
                 self._costs = self._costs.with_compiling(slower_s)
                 self._base = checked
+                if candidate.change.name in self._fresh:
+                    candidate = self._unswitched(candidate)
                 self._kept.append(replace(candidate, options=(wanted.options,)))
             yield trial
 
     def _checked(self, candidate: Candidate, wanted: Wanted) -> Checked:
-        toggle = self._costs.toggle if self._goes_on(candidate) else None
+        toggle = self._costs.settled(candidate).toggle if self._goes_on(candidate) else None
         try:
             usual_s = self._costs.run_s + (self._costs.timing_s(candidate) if toggle else 0.0)
             patience_s = max(LEAST_PATIENCE * usual_s, self._patience_s(candidate))
@@ -239,16 +242,28 @@ class Search:
         if costs.has_blocks(candidate.change.toggles):
             looks = _looks(costs.affordable(left_s, toggles=True, known=len(known.before)))
             changes = (*others, wanted)
-            found = in_blocks(
-                self._track, changes, costs.toggle, looks, settled, known, costs.pairs
-            )
+            try:
+                found = in_blocks(
+                    self._track, changes, costs.toggle, looks, settled, known, costs.pairs
+                )
+            except RunError as error:
+                if not _cannot_be_switched(candidate, error):
+                    raise
+                return self._timed(self._unswitched(candidate), others, settled)
             if len(found.before) >= pairs.FEWEST:
                 return found
             new = max(0, len(found.before) - len(known.before))
             self._ended_early(costs.toggle, new)
             return self._timed(candidate, others, settled, found)
+        if candidate.change.name in self._fresh and left_s < costs.timing_s(candidate):
+            raise RunError("not-applicable", f"not timed, since {SPENT}")
         looks = _looks(costs.affordable(left_s, toggles=False))
         return in_pairs(self._track, wanted, others, (weigh.EARLIEST, *looks), settled)
+
+    def _unswitched(self, candidate: Candidate) -> Candidate:
+        """A change that this script does not let be switched, after all."""
+        self._fresh.add(candidate.change.name)
+        return replace(candidate, change=replace(candidate.change, toggles=False))
 
     # Passengers
 
@@ -305,10 +320,11 @@ class Search:
 
         The fresh pairs of the only change are its proof.
         """
-        switched = can_switch((*self._kept, *more), self._asked)
-        proved = not switched and not self._kept and self._asked.goal == "time"
-        proof_s = 0.0 if proved else self._costs.proof_s(switched, *self._kept, *more)
-        return self._track.left_s() - proof_s
+        tried = (*self._kept, *more)
+        costs, switched = self._costs.settled(*tried), can_switch(tried, self._asked)
+        fresh = self._asked.goal == "time" and not costs.has_blocks(switched)
+        proved = fresh and not self._kept
+        return self._track.left_s() - (0.0 if proved else costs.proof_s(switched))
 
     def _trial(
         self, candidate: Candidate, wanted: Wanted, verdict: Verdict, checked: Checked, note: str
@@ -335,3 +351,8 @@ class Search:
 def _looks(affordable: int) -> tuple[int, ...]:
     """When to look at pairs; the first look is worth going over the budget."""
     return looks_within(max(pairs.FEWEST, affordable))
+
+
+def _cannot_be_switched(candidate: Candidate, error: RunError) -> bool:
+    """Whether a change that held in its first run declines where it is to be switched."""
+    return candidate.change.alone and error.verdict == "not-applicable" and not error.hasty

@@ -45,7 +45,7 @@ def loader(script: "Script") -> None:
     of the batches stays the same; what the dataset draws at random does not. In a patched source
     shuffling differs from the second epoch on, as surviving workers save one draw in each epoch.
     """
-    from pitstop.tune.epochs import Epochs  # noqa: PLC0415 it needs torch
+    from pitstop.tune.epochs import Epochs, obstacle  # noqa: PLC0415 it needs torch
 
     torch = script.torch
     epochs = Epochs(lambda: script.on)
@@ -55,6 +55,9 @@ def loader(script: "Script") -> None:
     def edit(arguments: dict[str, Any], loader: Any) -> None:
         if reason := _obstacle(arguments, torch):
             script.needs(f"DataLoader that could have workers: {reason}")
+            return
+        if script.toggled and (reason := obstacle(loader, arguments)):
+            script.decline(f"it cannot be switched within an epoch: {reason}")
             return
         own = dict(arguments)
         if not arguments.get("persistent_workers"):
