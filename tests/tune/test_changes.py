@@ -317,6 +317,7 @@ for epoch in range(4):
         readers.append(int(batch[0]))
     print(*readers)
 """
+PREPARED = "import accelerate\nloader = accelerate.Accelerator(cpu=True).prepare(loader"
 LEARNS = "model(batch).sum().backward(); optimizer.step()"
 
 
@@ -328,6 +329,7 @@ LEARNS = "model(batch).sum().backward(); optimizer.step()"
         ("num_workers=1", LEARNS, {1}),
         ("num_workers=1, persistent_workers=True", "model(batch)", {1}),
         ("num_workers=2, persistent_workers=True", LEARNS, {1, 2}),  # as with the change
+        (f"shuffle=True)\n{PREPARED}", LEARNS, {0}),
     ],
 )
 def test_workers_come_and_go_between_blocks_and_epochs_are_as_long_as_before(

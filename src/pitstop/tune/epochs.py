@@ -24,8 +24,15 @@ class Epochs:
         self._known: WeakKeyDictionary[Any, dict[bool, Settings]] = WeakKeyDictionary()
 
     def edited(self, loader: Any, own: Settings, ours: Settings) -> None:
-        """A loader is about to be built with our settings in place of its own."""
-        self._known[loader] = {False: _settings(own), True: _settings(ours)}
+        """A loader is about to be built with our settings in place of its own.
+
+        What has them already is a copy of one that we edited, as accelerate makes it.
+        """
+        off = _settings(own)
+        for other, known in list(self._known.items()):
+            if vars(other).get("dataset") is own["dataset"] and known[True] == off:
+                off = known[False]
+        self._known[loader] = {False: off, True: _settings(ours)}
 
     def around(self, begin: Begin, loader: Any) -> Any:
         """In place of ``DataLoader.__iter__``."""
