@@ -94,7 +94,7 @@ def test_a_loader_that_settles_soon_is_timed_and_proved_in_blocks():
     found = search(track, [loader])
     assert verdicts(found) == {"loader workers=1": "not-faster", "loader workers=2": "kept"}
     assert track.log[-2:] == [("blocks", ("loader",))] * 2  # its trial, and the proof
-    assert [(each.lead, each.steps) for each in toggles] == [(8, 4)] * 2
+    assert [(each.lead, each.steps) for each in toggles] == [(8, 8)] * 2
     assert leading(found, "time").verdict == "better"
 
 

@@ -17,6 +17,7 @@ LONG_STEP_S = 0.4  # what a switch leaves to the first step after it is nothing 
 TOGGLE_SECONDS = 2.0  # of steps before the first block: caches fill, algorithms are chosen
 TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again
 BURSTS = 2  # before a block of what comes in bursts: as much as workers read ahead by default
+BURST_STEPS = 8  # timed of it at least: its steps differ more than others
 NULL_RUNS = 2  # the untouched script once more, and once with its weights moved by a hair
 MARGIN = 1.25  # machines slow down as they warm up, and neighbours come
 WARMUP = 3  # steps of a run that are not timed
@@ -56,7 +57,7 @@ class Costs:
         burst = max((each.burst for each in switched), default=1)
         if burst == 1:
             return self
-        lead, steps = max(self.toggle.lead, BURSTS * burst), max(self.toggle.steps, burst)
+        lead, steps = BURSTS * burst, max(self.toggle.steps, burst, BURST_STEPS)
         return replace(self, toggle=replace(self.toggle, lead=lead, steps=steps))
 
     @property

@@ -55,5 +55,4 @@ def decode_dominates_loader(recording: Recording) -> Iterator[Finding]:
         confidence="measured",
         metrics=(Metric("decoding", share * wait.ms, "ms"), *wait.metrics),
         saving=share * wait.share,
-        changes=("loader",),
     )
