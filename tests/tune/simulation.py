@@ -17,7 +17,7 @@ COSTS = Costs(start_s=5.0, step_s=0.1, steps=20, toggle=Toggle(steps=4))
 
 
 def candidate(
-    name, toggles=True, options=({},), predicted=None, rivals=(), alone=False, burst=1, like=()
+    name, toggles=True, options=({},), predicted=None, rivals=(), alone=False, burst=0, like=()
 ):
     """A change that does nothing by itself: the simulation knows what it would do."""
     change = Change(

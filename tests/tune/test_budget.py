@@ -58,6 +58,7 @@ def test_what_comes_in_bursts_settles_first_and_is_timed_over_a_whole_one():
     loader = candidate("loader", burst=8, alone=True)
     toggle = COSTS.settled(TOGGLED, loader).toggle
     assert (toggle.lead, toggle.steps) == (16, 8)
+    assert COSTS.settled(candidate("loader", burst=1)).toggle.lead == 2
     assert COSTS.settled(TOGGLED) == COSTS.settled() == COSTS
     blocks_s = 5 + (6 + 12 * 24) * 0.1
     assert COSTS.timing_s(loader) == pytest.approx(blocks_s)

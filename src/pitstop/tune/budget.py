@@ -54,8 +54,8 @@ class Costs:
 
     def settled(self, *switched: Candidate) -> "Costs":
         """The costs where these are switched: some bursts come first, and one at least is timed."""
-        burst = max((each.burst for each in switched), default=1)
-        if burst == 1:
+        burst = max((each.burst for each in switched), default=0)
+        if not burst:
             return self
         lead, steps = BURSTS * burst, max(self.toggle.steps, burst, BURST_STEPS)
         return replace(self, toggle=replace(self.toggle, lead=lead, steps=steps))

@@ -47,7 +47,7 @@ class Candidate:
     options: tuple[Options, ...]
     predicted: float | None = None  # share of the step that is at stake
     code: str = ""  # of the finding that asks for it
-    bursts: Callable[[Options], int] = lambda _: 1
+    bursts: Callable[[Options], int] = lambda _: 0
 
     @property
     def goes_on(self) -> bool:
@@ -56,7 +56,7 @@ class Candidate:
 
     @property
     def burst(self) -> int:
-        """So many steps come at once, at most: only together their times say something."""
+        """So many steps come at once, at most, and only together their times tell something."""
         return max(map(self.bursts, self.options))
 
     def wanted(self) -> list[Wanted]:
