@@ -10,6 +10,7 @@ import pitstop.tune.changes
 from pitstop.compare.pairs import FEWEST
 from pitstop.compare.quantities import Quantity, Sample, metric_name, own_metric
 from pitstop.core.errors import PitstopError
+from pitstop.core.evidence import Evidence
 from pitstop.core.ledger import Ledger
 from pitstop.core.machine import Machine
 from pitstop.core.report import Report
@@ -35,6 +36,7 @@ from pitstop.tune.story import About, proved, tell
 from pitstop.tune.track import RunError
 from pitstop.tune.tuned import Origin, write_tuned
 
+UNEVEN = 1.5  # times the median: so much longer than the usual step is the mean one only in bursts
 TUNED = "tuned.toml"
 PATCH = "tuned.patch"
 
@@ -179,9 +181,14 @@ def _after(
         run = look_closely(asked, Plan("", found.kept), course.folder / "after", left_s)
     except KeyboardInterrupt:
         return None  # all else is known by now
-    if run.ending.error or not run.evidence.steady:
+    if run.ending.error or not run.evidence.steady or _in_bursts(run.evidence):
         return None
     return Recording(run.recording.evidences, profile.machine or Machine()).ledger
+
+
+def _in_bursts(evidence: Evidence) -> bool:
+    """Whether steps come in bursts, as of workers that are too slow: the usual step is none."""
+    return evidence.mean_ms("total_ms") > UNEVEN * evidence.median_ms()
 
 
 def _kept(asked: Session, folder: Path, tuned: Path, found: Found, profile: Report) -> str:
