@@ -52,6 +52,12 @@ class Costs:
         """
         return MARGIN * self._first_look_s(switched)
 
+    def reserve_s(self, switched: bool, *tried: Candidate) -> float:
+        """What the proof of these takes; the fresh pairs of a single one are its proof."""
+        costs = self.settled(*tried)
+        proved = len(tried) == 1 and not costs.has_blocks(switched)
+        return 0.0 if proved else costs.proof_s(switched)
+
     def settled(self, *switched: Candidate) -> "Costs":
         """The costs where these are switched: some bursts come first, and one at least is timed."""
         burst = max((each.burst for each in switched), default=0)
@@ -182,17 +188,12 @@ def _timed_runs(costs: Costs, candidate: Candidate) -> int:
 
 
 def within(costs: Costs, candidates: Sequence[Candidate], budget_s: float) -> list[Candidate]:
-    """The first candidates that the budget has room for, with the null and the proof.
-
-    The fresh pairs of the only change are its proof.
-    """
+    """The first candidates that the budget has room for, with the null and the proof."""
     left = budget_s - costs.null_s
     chosen: list[Candidate] = []
     for each in candidates:
         switched = all(other.change.toggles for other in (*chosen, each))
-        both = costs.settled(*chosen, each)
-        proof_s = both.proof_s(switched) if chosen or both.has_blocks(switched) else 0.0
-        if costs.candidate_s(each) + proof_s <= left:
+        if costs.candidate_s(each) + costs.reserve_s(switched, *chosen, each) <= left:
             left -= costs.candidate_s(each)
             chosen.append(each)
     return chosen

@@ -316,15 +316,11 @@ class Search:
         return tuple(wanted for candidate in self._kept for wanted in candidate.wanted())
 
     def _left_s(self, *more: Candidate) -> float:
-        """What is left of the budget when the proof of what is kept, and of more, has its share.
-
-        The fresh pairs of the only change are its proof.
-        """
+        """What is left of the budget when the proof of what is kept, and of more, has its share."""
+        if self._asked.goal == "memory":
+            return self._track.left_s() - self._costs.proof_s(switched=False)
         tried = (*self._kept, *more)
-        costs, switched = self._costs.settled(*tried), can_switch(tried, self._asked)
-        fresh = self._asked.goal == "time" and not costs.has_blocks(switched)
-        proved = fresh and not self._kept
-        return self._track.left_s() - (0.0 if proved else costs.proof_s(switched))
+        return self._track.left_s() - self._costs.reserve_s(can_switch(tried, self._asked), *tried)
 
     def _trial(
         self, candidate: Candidate, wanted: Wanted, verdict: Verdict, checked: Checked, note: str

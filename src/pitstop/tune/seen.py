@@ -8,6 +8,7 @@ from pitstop.diagnose.precision import PRODUCTS, in_float32
 
 GROWS = 0.01  # of the memory reserved on a GPU: a single small tensor may come late
 LAUNCHING = 0.25  # of the step: CUDA graphs take longer to compile, and keep memory
+LITTLE = 0.01  # of the step: nothing below counts as a difference
 WAITS = 0.02  # of the step: what a loader could save at most; below this it is not worth a trial
 
 

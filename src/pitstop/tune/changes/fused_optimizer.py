@@ -6,11 +6,11 @@ from weakref import WeakKeyDictionary
 
 from pitstop.core.evidence import Evidence
 from pitstop.tune.change import When, change
+from pitstop.tune.seen import LITTLE
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
-LITTLE = 0.01  # of the step: nothing below counts as a difference
 FUSED = ("Adam", "AdamW", "SGD", "Adagrad")
 CHOICES = ("fused", "foreach", "capturable", "differentiable")
 

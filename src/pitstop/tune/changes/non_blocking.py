@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from pitstop.core.evidence import Evidence
 from pitstop.tune.change import When, change
+from pitstop.tune.seen import LITTLE
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
-
-
-LITTLE = 0.01  # of the step: nothing below counts as a difference
 
 
 def useless(evidence: Evidence) -> str:
