@@ -9,8 +9,7 @@ pytest.importorskip("torch")
 import torch
 
 import pitstop.tune.changes
-from pitstop.core.evidence import Evidence
-from pitstop.tune.change import Facts, find_change, load_changes
+from pitstop.tune.change import find_change, load_changes
 from pitstop.tune.plan import Toggle
 from tune.running import TRAIN, TRAINS, run
 
@@ -266,161 +265,6 @@ train(Model())
     assert not ran.outcome.declined
 
 
-LOADERS = """
-import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset
-class Numbers(Dataset):
-    def __len__(self):
-        return 12
-    def __getitem__(self, index):
-        return index
-class Stream(IterableDataset):
-    def __iter__(self):
-        return iter(range(12))
-torch.manual_seed(0)
-"""
-
-
-def test_workers_see_the_same_order_in_every_epoch(folder):
-    source = (
-        LOADERS
-        + """
-loader = DataLoader(Numbers(), 4, True)
-for epoch in range(3):
-    print([batch.tolist() for batch in loader], torch.rand(1).item())
-print(loader.num_workers)
-"""
-    )
-    plain = run(folder, source)
-    with_workers = run(folder, source, ("loader", {"workers": 2, "prefetch": 3}))
-    assert with_workers.code == 0, with_workers.complained
-    assert plain.printed[-1] == "0"
-    assert with_workers.printed == [*plain.printed[:-1], "2"]
-
-
-WHO_READS = """
-import torch
-from torch.utils.data import DataLoader, Dataset, get_worker_info
-class Told(Dataset):
-    def __len__(self):
-        return 20
-    def __getitem__(self, index):
-        worker = get_worker_info()
-        return torch.tensor([0.0 if worker is None else 1.0 + worker.id])
-model = torch.nn.Linear(1, 1)
-optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-loader = DataLoader(Told(), 2, OWN)
-for epoch in range(4):
-    readers = []
-    for batch in loader:
-        STEP
-        readers.append(int(batch[0]))
-    print(*readers)
-"""
-PREPARED = "import accelerate\nloader = accelerate.Accelerator(cpu=True).prepare(loader"
-LEARNS = "model(batch).sum().backward(); optimizer.step()"
-
-
-@pytest.mark.parametrize(
-    ("own", "step", "theirs"),
-    [
-        ("shuffle=True", LEARNS, {0}),
-        ("shuffle=True", "model(batch)", {0}),
-        ("num_workers=1", LEARNS, {1}),
-        ("num_workers=1, persistent_workers=True", "model(batch)", {1}),
-        ("num_workers=2, persistent_workers=True", LEARNS, {1, 2}),  # as with the change
-        (f"shuffle=True)\n{PREPARED}", LEARNS, {0}),
-    ],
-)
-def test_workers_come_and_go_between_blocks_and_epochs_are_as_long_as_before(
-    own, step, theirs, folder
-):
-    source = WHO_READS.replace("OWN", own).replace("STEP", step)
-    toggle = Toggle(steps=2, warmup=4, lead=2)
-    ran = run(folder, source, ("loader", {"workers": 2}), toggle=toggle)
-    assert ran.code == 0, ran.complained
-    assert "pitstop:" not in ran.complained
-    epochs = [line.split() for line in ran.printed]
-    assert [len(each) for each in epochs] == [10] * 4
-    readers = [int(each) for epoch in epochs for each in epoch]
-    for block in ran.blocks:
-        read = set(readers[block.first : block.first + block.steps])
-        assert read == ({1, 2} if block.on else theirs), block
-    assert len(ran.blocks) == 9
-
-
-ITSELF = """
-class Itself(DataLoader):
-    def __iter__(self):
-        return self._get_iterator()
-loader = Itself(range(9), 2)
-"""
-STREAM = """
-class Stream(torch.utils.data.IterableDataset):
-    def __iter__(self):
-        return iter(range(9))
-loader = DataLoader(Stream(), 2, num_workers=1)
-"""
-
-
-@pytest.mark.parametrize(
-    ("made", "why"), [(ITSELF, "Itself has its own way"), (STREAM, "IterableDataset begins anew")]
-)
-def test_a_loader_that_cannot_be_switched_within_an_epoch_says_so(made, why, folder):
-    source = f"import torch\nfrom torch.utils.data import DataLoader\n{made}\nfor _ in loader: pass"
-    change = ("loader", {"workers": 2})
-    assert why in run(folder, source, change, toggle=Toggle()).outcome.declined
-    assert not run(folder, source, change).outcome.declined
-    beside, _ = run(folder, source, change, ("threads", {"threads": 1}), toggle=Toggle()).outcomes
-    assert not beside.declined  # it is not the one that is switched
-
-
-def test_an_iterable_dataset_is_not_read_once_by_each_worker(folder):
-    source = LOADERS + "print([batch.tolist() for batch in DataLoader(Stream(), 4)])"
-    ran = run(folder, source, ("loader", {"workers": 2}))
-    assert ran.printed == ["[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]"]
-    assert "IterableDataset" in ran.outcome.declined
-
-
-def test_a_dataset_that_cannot_be_sent_to_workers_is_left_alone(folder):
-    source = (
-        LOADERS
-        + """
-class Mapped(Numbers):
-    def __init__(self):
-        self.change = lambda x: x
-loader = DataLoader(Mapped(), 4, multiprocessing_context=None)
-print(loader.num_workers)
-"""
-    )
-    source = "import multiprocessing\nmultiprocessing.set_start_method('spawn')" + source
-    ran = run(folder, source, ("loader", {"workers": 2}))
-    assert ran.printed == ["0"]
-    assert "cannot be sent" in ran.outcome.declined
-
-
-def test_the_number_of_workers_knows_the_cores():
-    tries = find_change("loader").tries
-    tried = {
-        cores: [each["workers"] for each in tries(Facts(Evidence(), cores=cores))]
-        for cores in (1, 2, 8, 64)
-    }
-    assert tried == {1: [1], 2: [1, 2], 8: [2, 4, 8], 64: [4, 8, 16]}
-
-
-def test_batches_grow_where_there_are_samples_enough(folder):
-    source = (
-        LOADERS
-        + """
-print([len(batch) for batch in DataLoader(Numbers(), 4)])
-print([len(batch) for batch in DataLoader(Numbers(), 8)])
-"""
-    )
-    ran = run(folder, source, "batch-size")
-    assert ran.printed == ["[8, 4]", "[8, 4]"]
-    assert ran.outcome.applied == 1
-
-
 def test_the_optimizer_is_fused_where_the_script_leaves_the_choice_open(folder):
     source = (
         TRAINS
@@ -649,15 +493,3 @@ torch.cuda.empty_cache()
     ran = run(folder, source, "non-blocking", "no-empty-cache")
     assert ran.printed == ["499500.0 499500.0"]
     assert [each.applied for each in ran.outcomes] == [2, 1]
-
-
-@ON_GPU
-def test_pinned_memory_comes_and_goes_with_the_workers(folder):
-    source = WHO_READS.replace("OWN", "shuffle=True")
-    source = source.replace("STEP", f"{LEARNS}; print('pinned', batch.is_pinned())")
-    ran = run(folder, source, ("loader", {"workers": 2}), toggle=Toggle(2, warmup=4, lead=2))
-    assert ran.code == 0, ran.complained
-    pinned = [line for line in ran.printed if "pinned" in line]
-    for block in ran.blocks:
-        assert set(pinned[block.first : block.first + block.steps]) == {f"pinned {block.on}"}
-    assert len(ran.blocks) == 9
