@@ -11,10 +11,12 @@
 # taming-transformers and VRT in carry/public. Timed topics run alone; `data` generates in the
 # background while the next topic runs; `wait` is a topic too. Everything printed goes to $OUT/log
 # as well, and recordings to $OUT/NAME.tgz. A topic that fails or outlasts its time costs that topic only.
+# With CALL_S a search is interrupted after so many seconds of the call, to be resumed in the next one.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 OUT=${OUT:?a folder for the results}
 PYTHON=${PYTHON:-python3}
+CALL_S=${CALL_S:-999999}
 export PYTHONPATH=$PWD/src:$PWD/carry/site-packages${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 NO_COLOR=1 COLUMNS=150
 export PITSTOP_CACHE=${PITSTOP_CACHE:-/tmp/pitstop-cache}
 mkdir -p "$OUT"
@@ -31,7 +33,7 @@ say() { echo "=== $* ($(date +%T))"; }
 limit() {  # SECONDS COMMAND ...: `timeout` for functions too
   local seconds=$1; shift
   export -f pitstop; export PYTHON
-  timeout --kill-after=10 "$seconds" bash -c '"$@"' - "$@"
+  timeout --signal="${SIGNAL:-TERM}" --kill-after=20 "$seconds" bash -c '"$@"' - "$@"
 }
 
 data() {  # NAMES ...: full-size files of these systems, or of all five, on all cores
@@ -64,10 +66,10 @@ bench() { limit "${2:-200}" pitstop bench "$1" --steps "${3:-40}"; }
 script() {  # NAME: the words that run one of the five, diffusers' VAE decode, or a public training
   case $1 in
     vae) echo "$PWD/benchmarks/vae_decode.py" ;;
-    ldmvfi) echo "$PWD/benchmarks/public/ldmvfi.py --source $PWD/carry/public/LDMVFI" ;;
+    ldmvfi) echo "$PWD/benchmarks/public/ldmvfi.py --source $PWD/carry/public/LDMVFI --steps 400" ;;  # enough for blocks of them
     vrt) echo "$PWD/benchmarks/public/vrt.py --source $PWD/carry/public/VRT" ;;
     spike_deblur) echo "-m pitstop.workloads.spike_deblur.slow --accumulate 1" ;;  # of 12: steps of 17 s
-    tiled_vae) echo "-m pitstop.workloads.tiled_vae.slow --steps 400" ;;  # enough for blocks of them
+    tiled_vae) echo "-m pitstop.workloads.tiled_vae.slow --steps 400" ;;
     *) echo "-m pitstop.workloads.$1.slow" ;;
   esac
 }
@@ -90,9 +92,9 @@ tune() {  # NAME MINUTES OPTIONS ...
 resume() { searched "$1" "${2:-8}" --resume; }  # NAME MINUTES: go on with a search, in another call
 
 searched() {  # NAME MINUTES WORDS ...
-  local name=$1 minutes=$2 folder=$searches/$1
+  local name=$1 minutes=$2 folder=$searches/$1 seconds=$((60 * ${2%.*} + 180)) left=$((CALL_S - SECONDS))
   mkdir -p "$folder"
-  (cd "$folder" && limit $((60 * ${minutes%.*} + 180)) pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${@:3}") 2>&1 | stamped
+  (cd "$folder" && SIGNAL=INT limit $((left < seconds ? left : seconds)) pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${@:3}") 2>&1 | stamped
   cat "$folder/tuned.toml" "$folder/tuned.patch" 2>/dev/null | head -120
   cp "$folder/tuned.toml" "$OUT/$name.toml"
 }

@@ -27,6 +27,7 @@ from torch.utils.data import DataLoader
 
 CONFIG = "configs/autoencoder/vqflow-f32.yaml"
 VIMEO, BVIDVC = 63, 17  # samples on disk, in about the proportion of the public sets
+TIMES = 10  # that an epoch has each of them: those of the public sets are long
 LARGEST = 256  # pixels: the height of the public sets' frames
 
 
@@ -133,11 +134,14 @@ def write_triplets(folder: Path) -> None:
         for frame in (3, 4, 5):
             path = folder / "vimeo_septuplet/sequences" / name / f"im{frame}.png"
             save(film.frame(frame - 1), path)
-    (folder / "vimeo_septuplet/sep_trainlist.txt").write_text("\n".join(names))
+    (folder / "vimeo_septuplet/sep_trainlist.txt").write_text("\n".join(names * TIMES))
     for number in range(BVIDVC):
         film = Film(VIMEO + number, LARGEST, LARGEST, 7)
         row = np.concatenate([film.frame(frame - 1) for frame in (1, 3, 5, 7, 4)], axis=1)
-        save(row, folder / f"bvidvc/quintuplets/{number:05d}/quintuplet.png")
+        sample = folder / f"bvidvc/quintuplets/{number:05d}"
+        save(row, sample / "quintuplet.png")
+        for again in range(1, TIMES):
+            sample.with_name(f"{number + again * BVIDVC:05d}").symlink_to(sample.name)
 
 
 def train_only(optimizer: torch.optim.Optimizer, others: list[torch.optim.Optimizer]) -> None:

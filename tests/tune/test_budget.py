@@ -45,13 +45,30 @@ def test_the_estimate_counts_every_run():
     assert found.most_s == pytest.approx(6 * 7 + 6.6 + 84 + 1.25 * 84)
 
 
+def left(room_s):
+    """So many seconds, of which the proof of two or more has its share."""
+    return lambda *tried: room_s - COSTS.reserve_s(all(x.change.toggles for x in tried), *tried)
+
+
 def test_a_budget_takes_the_first_candidates_it_has_room_for():
-    room = COSTS.null_s + COSTS.proof_s(switched=True) + COSTS.candidate_s(TOGGLED) + 0.5
-    assert within(COSTS, [TOGGLED, FRESH], room) == [TOGGLED]
-    assert within(COSTS, [TOGGLED, FRESH], room - 1) == []
-    assert within(COSTS, [FRESH, TOGGLED], room) == [TOGGLED]
-    alone = COSTS.null_s + COSTS.candidate_s(FRESH) + 0.5  # its pairs are its proof
-    assert within(COSTS, [FRESH, TOGGLED], alone) == [FRESH]
+    room = COSTS.candidate_s(TOGGLED)  # its trial is its proof
+    assert within(COSTS, [TOGGLED, FRESH], left(room)) == [TOGGLED]
+    assert within(COSTS, [TOGGLED, FRESH], left(room - 1)) == []
+    assert within(COSTS, [FRESH, TOGGLED], left(room)) == [TOGGLED]
+    both = 2 * room + COSTS.proof_s(switched=True)
+    assert within(COSTS, [TOGGLED, TOGGLED], left(both - 1)) == [TOGGLED]
+    assert within(COSTS, [TOGGLED, TOGGLED], left(both)) == [TOGGLED, TOGGLED]
+
+
+def test_more_options_are_tried_where_that_takes_no_room_from_later_candidates():
+    three = candidate("loader", options=({"workers": 8}, {"workers": 4}, {"workers": 16}))
+    both = COSTS.candidates_s([three.first(1), TOGGLED]) + COSTS.proof_s(switched=True)
+    assert within(COSTS, [three, TOGGLED], left(both)) == [three.first(1), TOGGLED]
+    two = COSTS.candidates_s([three.first(2), TOGGLED]) + COSTS.proof_s(switched=True)
+    assert within(COSTS, [three, TOGGLED], left(two)) == [three.first(2), TOGGLED]
+    assert within(COSTS, [three, TOGGLED], left(two - 1)) == [three.first(1), TOGGLED]
+    assert within(COSTS, [three], left(two)) == [three]
+    assert within(COSTS, [TOGGLED, three], left(1e9)) == [TOGGLED, three]
 
 
 def test_what_comes_in_bursts_settles_first_and_is_timed_over_a_whole_one():
@@ -138,5 +155,5 @@ def test_what_is_announced_names_changes_runs_and_minutes():
 
 def test_a_budget_without_room_for_any_change_is_an_error_that_says_what_is_needed():
     with pytest.raises(PitstopError, match=r"too few for any change: tf32 alone .* --budget \d"):
-        expected([FRESH, TOGGLED], COSTS, 30.0)
-    assert "to try: tf32" in expected([FRESH, TOGGLED], COSTS, 50.0)  # if the disk was cold
+        expected([FRESH, TOGGLED], COSTS, 20.0)
+    assert "to try: tf32" in expected([FRESH, TOGGLED], COSTS, 25.0)  # if the disk was cold

@@ -1,5 +1,6 @@
 """What a run that failed has to say for itself."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from pitstop.compare.record import COMPLAINED, Recording
@@ -47,3 +48,20 @@ def test_a_change_that_runs_out_of_memory_while_it_is_applied_says_so(tmp_path):
     found = ending(recording, 1.0, 10.0)
     assert found.error == said.removeprefix("pitstop: ")
     assert found.out_of_memory
+
+
+def test_what_ends_the_script_is_its_own_error_even_where_it_ended_the_recording_first(tmp_path):
+    """A fault of the GPU is told to whoever asks next, which may be the recorder."""
+    fault = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+    said = [
+        "pitstop: recording stopped: AcceleratorError: CUDA error: an illegal memory access ...",
+        "Traceback (most recent call last):",
+        '  File "train.py", line 3, in <module>',
+        fault,
+        "CUDA kernel errors might be asynchronously reported at some other API call.",
+    ]
+    Path(tmp_path, COMPLAINED).write_text("\n".join(said))
+    died = Recording(tmp_path, Run((), "", 3, exit_code=1), About(), (Evidence(),))
+    assert ending(died, 1.0, 10.0).error == fault
+    lived = replace(died, run=replace(died.run, exit_code=0))
+    assert ending(lived, 1.0, 10.0).error.startswith("recording stopped")

@@ -1,5 +1,6 @@
 """The search on a simulated script, whose truth is known."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -472,12 +473,46 @@ def short_of_time(step_ms, *candidates, from_the="last trial on"):
 
 def test_a_budget_that_ends_says_what_was_not_tried_and_still_proves():
     track = Simulated(lambda on: 80.0 if "tf32" in on else 100.0, budget_s=61.0)
-    dear = candidate("compile", options=({"scope": "whole"}, {"scope": "blocks"}))
+    dear = candidate("compile", toggles=False)
     found = search(track, [candidate("tf32"), LOADER, dear, candidate("bf16")])
     assert verdicts(found) == {"tf32": "kept", "bf16": "not-faster"}  # the cheap one had room
     assert found.notes == ("not tried, since the budget is spent: loader, compile",)
     assert track.clock_s <= 61
     assert leading(found, "time").verdict == "better"
+
+
+def test_a_first_run_that_hangs_leaves_room_for_the_others():
+    track, waited = Simulated(lambda _: 100.0, budget_s=100.0), {}
+
+    def check(changes, toggle=None, patience_s=math.inf):
+        waited[changes and changes[-1].name] = patience_s, track.left_s()
+        return Simulated.check(track, changes, toggle)
+
+    track.check = check
+    bf16, tf32 = candidate("bf16"), candidate("tf32")
+    search(track, [bf16, tf32])
+    patience_s, left_s = waited["bf16"]
+    later_s = COSTS.candidate_s(tf32) + COSTS.proof_s(switched=True)
+    assert patience_s == pytest.approx(left_s - later_s, rel=0.05)
+    patience_s, left_s = waited["tf32"]
+    assert patience_s == left_s  # it is the last, and would be the only one
+
+
+def test_a_budget_without_room_for_all_options_tries_the_first_of_them():
+    track = Simulated(lambda on: 80.0 if "compile" in on else 100.0, budget_s=60.0)
+    scopes = candidate("compile", options=({"scope": "whole"}, {"scope": "blocks"}))
+    found = search(track, [scopes, candidate("bf16")])
+    assert verdicts(found) == {"compile scope=whole": "kept", "bf16": "not-faster"}
+    assert found.notes == ("not tried, since the budget is spent: compile scope=blocks",)
+
+
+@pytest.mark.parametrize(("budget_s", "closer"), [(60.0, 0), (150.0, 3)])
+def test_closer_looks_at_one_candidate_leave_room_for_the_others(budget_s, closer):
+    faster = lambda on: 100.0 * (0.97 if "tf32" in on else 1) * (0.5 if "bf16" in on else 1)  # noqa: E731
+    track = Simulated(faster, noise=0.05, budget_s=budget_s)
+    found = search(track, [candidate("tf32"), candidate("bf16")])
+    assert verdicts(found) == {"tf32": "noisy", "bf16": "kept"}
+    assert track.runs("blocks", "tf32") == closer
 
 
 def test_without_room_for_fresh_pairs_all_that_was_kept_is_switched_in_one_process():

@@ -134,6 +134,13 @@ def test_a_script_that_exits_at_once_costs_only_its_trial(here):
     assert run.evidence.steps == ()
 
 
+def test_maps_for_perf_are_not_written(here):
+    """On Arm torch's kernels are compiled at run time, and listed where perf looks for them."""
+    text = "import os, torch; torch.nn.Linear(512, 512)(torch.ones(64, 512)); print(os.getpid())"
+    (pid,) = trial(here, text).recording.printed()
+    assert not Path(f"/tmp/perf-{pid}.map").exists()
+
+
 def test_the_errors_own_line_is_told(here):
     run = trial(here, "import torch\nraise torch.OutOfMemoryError('CUDA out of memory. Tried')\n")
     assert run.ending.error.endswith("OutOfMemoryError: CUDA out of memory. Tried")

@@ -1,7 +1,7 @@
 """Budget: what runs cost, how long they should be, and what a search will take at most."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pitstop.compare.pairs import FEWEST, LOOKS
@@ -53,10 +53,8 @@ class Costs:
         return MARGIN * self._first_look_s(switched)
 
     def reserve_s(self, switched: bool, *tried: Candidate) -> float:
-        """What the proof of these takes; the fresh pairs of a single one are its proof."""
-        costs = self.settled(*tried)
-        proved = len(tried) == 1 and not costs.has_blocks(switched)
-        return 0.0 if proved else costs.proof_s(switched)
+        """What the proof of these takes; the trial of a single one will do as its proof."""
+        return 0.0 if len(tried) == 1 else self.settled(*tried).proof_s(switched)
 
     def settled(self, *switched: Candidate) -> "Costs":
         """The costs where these are switched: some bursts come first, and one at least is timed."""
@@ -106,6 +104,10 @@ class Costs:
         """Its numbers for each set of options, and its time up to the first look."""
         saved_s = self.start_s if candidate.goes_on and self.length is None else 0.0
         return len(candidate.options) * self.run_s + self.timing_s(candidate) - saved_s
+
+    def candidates_s(self, candidates: Sequence[Candidate]) -> float:
+        """All of them."""
+        return sum(map(self.candidate_s, candidates))
 
     @property
     def least_s(self) -> float:
@@ -175,7 +177,7 @@ def estimate(costs: Costs, candidates: Sequence[Candidate]) -> Estimate:
     tries = sum(len(each.options) for each in candidates)
     timed = sum(_timed_runs(costs.settled(each), each) for each in candidates)
     least = costs.null_s + tries * costs.run_s
-    most = costs.null_s + sum(map(costs.candidate_s, candidates)) + costs.proof_s(switched=False)
+    most = costs.null_s + costs.candidates_s(candidates) + costs.proof_s(switched=False)
     fewest = 1 + NULL_RUNS + tries
     return Estimate(fewest, fewest + timed + 2 * FEWEST, least, most)
 
@@ -187,15 +189,26 @@ def _timed_runs(costs: Costs, candidate: Candidate) -> int:
     return 1 if costs.has_blocks(candidate.change.toggles) else 2 * FEWEST
 
 
-def within(costs: Costs, candidates: Sequence[Candidate], budget_s: float) -> list[Candidate]:
-    """The first candidates that the budget has room for, with the null and the proof."""
-    left = budget_s - costs.null_s
+def within(
+    costs: Costs, candidates: Sequence[Candidate], left_s: Callable[..., float]
+) -> list[Candidate]:
+    """The first candidates that there is room for; ``left_s`` is what the proof of some leaves.
+
+    Each has its first set of options, and more of them where that takes no other's room.
+    """
     chosen: list[Candidate] = []
     for each in candidates:
-        switched = all(other.change.toggles for other in (*chosen, each))
-        if costs.candidate_s(each) + costs.reserve_s(switched, *chosen, each) <= left:
-            left -= costs.candidate_s(each)
-            chosen.append(each)
+        more = [*chosen, each.first(1)]
+        if costs.candidates_s(more) <= left_s(*more):
+            chosen = more
+    whole = {each.change.name: each for each in candidates}
+    for place, each in enumerate(chosen):
+        wanted = whole[each.change.name]
+        for number in range(2, len(wanted.options) + 1):
+            wider = [*chosen[:place], wanted.first(number), *chosen[place + 1 :]]
+            if costs.candidates_s(wider) > left_s(*wider):
+                break
+            chosen = wider
     return chosen
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pitstop.core.errors import PitstopError
@@ -58,6 +58,10 @@ class Candidate:
     def burst(self) -> int:
         """So many steps come at once, at most, and only together their times tell something."""
         return max(map(self.bursts, self.options))
+
+    def first(self, number: int) -> "Candidate":
+        """With its first sets of options alone: the most promising ones."""
+        return replace(self, options=self.options[:number])
 
     def wanted(self) -> list[Wanted]:
         """What to ask of the script's process, one for each set of options."""

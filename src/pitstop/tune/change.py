@@ -75,7 +75,7 @@ class Change:
     precision: str = "float32"  # what it computes in: how much rounding is to be expected
     toggles: bool = False  # it can be switched on and off between two steps, to be timed
     alone: bool = False  # it does so as something else than in a run whose numbers count
-    variants: Variants | None = None  # the options to try
+    variants: Variants | None = None  # the options to try, the most promising first
     environment: Callable[[Options], Mapping[str, str]] | None = None  # set before Python starts
     when: When = ALWAYS
 
@@ -85,7 +85,7 @@ class Change:
         return self.doc.partition("\n")[0]
 
     def tries(self, facts: Facts) -> list[Options]:
-        """The options to try one after the other; most changes have none."""
+        """The options to try, the most promising first; most changes have none."""
         return list(self.variants(facts)) if self.variants else [NO_OPTIONS]
 
 

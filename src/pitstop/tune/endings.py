@@ -36,7 +36,8 @@ def ending(recording: Recording, wall_s: float, timeout_s: float) -> Ending:
         return Ending(code, f"did not end within {timeout_s:.0f} s", timed_out=True)
     if code in {-signal.SIGKILL, 128 + signal.SIGKILL}:
         return Ending(code, "killed by the system, as it does for lack of memory", False, True)
-    if ours:
+    died = code and any(line.endswith(TRACEBACK) for line in said)
+    if ours and not died:
         return Ending(code, ours[-1], out_of_memory=bool(OUT_OF_MEMORY.search(ours[-1])))
     if not code:
         return Ending(0)

@@ -127,12 +127,10 @@ def expected(
 
     Of what is left, so many seconds are those of runs that a resumed search knows already.
     """
-    chosen = budget.within(costs, candidates, left_s)
-    chosen = chosen or budget.within(costs.warm, candidates, left_s)
+    chosen = _within(costs, candidates, left_s) or _within(costs.warm, candidates, left_s)
     if candidates and not chosen:
         cheapest = min(candidates, key=costs.candidate_s)
-        proof_s = costs.settled(cheapest).proof_s(cheapest.change.toggles)
-        least_s = costs.null_s + proof_s + costs.candidate_s(cheapest)
+        least_s = costs.null_s + costs.candidate_s(cheapest.first(1))
         raise PitstopError(
             f"{_minutes(left_s - known_s)} are left of the budget, too few for any change: "
             f"{cheapest.change.name} alone takes about {_minutes(least_s)}; "
@@ -148,9 +146,20 @@ def expected(
     ]
     if known_s:
         lines.append(f"{_minutes(known_s)} of that are done already, and answered from the disk")
-    if rest := [each for each in candidates if each not in chosen]:
+    names = {each.change.name for each in chosen}
+    if rest := [each for each in candidates if each.change.name not in names]:
         lines.append(f"if time is left, which --budget gives: {_names(rest)}")
     return "\n".join(lines)
+
+
+def _within(costs: Costs, candidates: Sequence[Candidate], left_s: float) -> list[Candidate]:
+    """What there is room for beside the untouched runs."""
+
+    def left(*tried: Candidate) -> float:
+        switched = all(each.change.toggles for each in tried)
+        return left_s - costs.null_s - costs.reserve_s(switched, *tried)
+
+    return budget.within(costs, candidates, left)
 
 
 def _names(candidates: Sequence[Candidate]) -> str:

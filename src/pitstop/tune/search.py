@@ -30,7 +30,7 @@ from pitstop.compare.pairs import Pairs, looks_within
 from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial, Verdict
 from pitstop.core.units import binary_bytes, percent
-from pitstop.tune import weigh
+from pitstop.tune import budget, weigh
 from pitstop.tune.budget import Costs, toggled_steps
 from pitstop.tune.candidates import Candidate, rival, spared
 from pitstop.tune.found import PASSENGER, Asked, Found, Listener
@@ -57,6 +57,7 @@ class Search:
         self._asked = asked
         self._listener = listener or Listener()
         self._kept: list[Candidate] = []  # each with the one set of options that was kept
+        self._later: list[Candidate] = []  # those to try after this one, while there is room
         self._base = Checked()  # the last run with all that is kept
         self._fresh: set[str] = set()  # changes that turned out not to be switched in this script
         self.found = Found()
@@ -82,23 +83,31 @@ class Search:
     # Candidates
 
     def _try_all(self, candidates: Sequence[Candidate]) -> None:
+        """One after the other, as far as there is room for each with those that come after it."""
         too_dear = []
         for place, candidate in enumerate(candidates):
             name = candidate.change.name
-            if self._left_s(candidate) < self._costs.candidate_s(candidate):
+            if reason := self._pointless(candidate):
+                self._publish(Trial(name, "not-applicable", note=reason))
+                continue
+            chosen = budget.within(self._costs, candidates[place:], self._left_s)
+            if not chosen or chosen[0].change != candidate.change:
                 too_dear.append(name)
                 continue
             self._listener.doing(f"{name} ({place + 1} of {len(candidates)})")
-            if other := rival(candidate.change, [each.change for each in self._kept]):
-                self._publish(Trial(name, "not-applicable", note=f"{other} is kept"))
-                continue
-            if reason := spared(candidate.change, self.found.trials):
-                self._publish(Trial(name, "not-applicable", note=reason))
-                continue
-            for trial in self._trials_of(candidate):
+            tried, *self._later = chosen
+            for trial in self._trials_of(tried):
                 self._publish(trial)
+            too_dear += map(label, candidate.wanted()[len(tried.options) :])
+        self._later = []
         if too_dear:
             self._note(f"not tried, since {SPENT}: {', '.join(too_dear)}")
+
+    def _pointless(self, candidate: Candidate) -> str:
+        """Why it need not be tried after all that was; empty where it should be."""
+        if other := rival(candidate.change, [each.change for each in self._kept]):
+            return f"{other} is kept"
+        return spared(candidate.change, self.found.trials)
 
     def _trials_of(self, candidate: Candidate) -> Iterator[Trial]:
         """Each set of options has its first run; the best of those that hold is timed."""
@@ -141,9 +150,9 @@ class Search:
             return Checked(error.verdict, error.note)
 
     def _patience_s(self, candidate: Candidate) -> float:
-        """For a candidate's numbers: all but what its time and the proof will take."""
-        later_s = 0.0 if self._goes_on(candidate) else self._costs.timing_s(candidate)
-        return self._left_s(candidate) - later_s
+        """For a candidate's numbers: all but what its time, later ones and the proof will take."""
+        timing_s = 0.0 if self._goes_on(candidate) else self._costs.timing_s(candidate)
+        return self._spare_s(candidate) - timing_s
 
     def _goes_on(self, candidate: Candidate) -> bool:
         """Whether one run can tell its numbers and its time: metrics are read at its end."""
@@ -240,7 +249,8 @@ class Search:
         if short and candidate.change.toggles and left_s < costs.timing_s(candidate):
             raise RunError("not-applicable", TOO_SHORT)
         if costs.has_blocks(candidate.change.toggles):
-            looks = _looks(costs.affordable(left_s, toggles=True, known=len(known.before)))
+            spare_s = self._spare_s(candidate)
+            looks = _looks(costs.affordable(spare_s, toggles=True, known=len(known.before)))
             changes = (*others, wanted)
             try:
                 found = in_blocks(
@@ -257,7 +267,7 @@ class Search:
             return self._timed(candidate, others, settled, found)
         if candidate.change.name in self._fresh and left_s < costs.timing_s(candidate):
             raise RunError("not-applicable", f"not timed, since {SPENT}")
-        looks = _looks(costs.affordable(left_s, toggles=False))
+        looks = _looks(costs.affordable(self._spare_s(candidate), toggles=False))
         return in_pairs(self._track, wanted, others, (weigh.EARLIEST, *looks), settled)
 
     def _unswitched(self, candidate: Candidate) -> Candidate:
@@ -321,6 +331,10 @@ class Search:
             return self._track.left_s() - self._costs.proof_s(switched=False)
         tried = (*self._kept, *more)
         return self._track.left_s() - self._costs.reserve_s(can_switch(tried, self._asked), *tried)
+
+    def _spare_s(self, candidate: Candidate) -> float:
+        """What is left for one candidate when later ones have their first looks, too."""
+        return self._left_s(candidate, *self._later) - self._costs.candidates_s(self._later)
 
     def _trial(
         self, candidate: Candidate, wanted: Wanted, verdict: Verdict, checked: Checked, note: str

@@ -36,6 +36,7 @@ COMPILED = "compiled"  # what inductor compiled, beside the folders of the trial
 QUIET = {  # services that would keep a record of each trial
     "COMET_MODE": "disabled",
     "NEPTUNE_MODE": "debug",
+    "ONEDNN_JIT_PROFILE": "0",  # on Arm it writes /tmp/perf-PID.map
     "PYTHONDONTWRITEBYTECODE": "1",
     "WANDB_MODE": "disabled",
 }

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 MOST_WORKERS = 16  # more than that only fill memory
-TRIED = 3  # numbers of workers; the best is seldom further than one doubling away
+HALVED = (1, 2, 0)  # times that the cores are: the main process and its threads have some as well
 
 
 def variants(facts: Facts) -> Iterator[Options]:
-    """As many workers as cores, half of them, and half of those."""
-    workers = min(facts.cores, MOST_WORKERS)
-    for each in sorted({max(1, workers >> half) for half in range(TRIED)}):
-        yield {"workers": each}
+    """Half as many workers as cores, half of those, and as many as cores."""
+    most = min(facts.cores, MOST_WORKERS)
+    for workers in dict.fromkeys(max(1, most >> times) for times in HALVED):
+        yield {"workers": workers}
 
 
 def bursts(evidence: Evidence, options: Options) -> int:
