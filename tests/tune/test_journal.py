@@ -4,7 +4,7 @@ import pytest
 
 from pitstop.tune.found import Asked
 from pitstop.tune.journal import Journal
-from pitstop.tune.plan import Wanted
+from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.search import Search
 from pitstop.tune.track import Checked, RunError
 from tune.simulation import COSTS, Simulated, candidate, failing
@@ -81,3 +81,13 @@ def test_options_tell_questions_apart(tmp_path):
     again = Journal(track, tmp_path)
     again.check((Wanted("loader", {"workers": 2}),))
     assert len(track.log) == 2
+
+
+def test_what_is_switched_tells_questions_apart(tmp_path):
+    track = Simulated(faster)
+    changes = (Wanted("tf32"), Wanted("compile"))
+    for switched in (1, 2):
+        journal = Journal(track, tmp_path)
+        journal.check(changes, Toggle(steps=4, changes=switched))
+        journal.blocks(changes, Toggle(steps=4, changes=switched))
+    assert len(track.log) == 4

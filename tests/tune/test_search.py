@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pitstop.compare.pairs import FEWEST, Quality
+from pitstop.compare.pairs import FEWEST, Pairs, Quality
 from pitstop.compare.quantities import Quantity
 from pitstop.core.trial import Trial
 from pitstop.tune.found import PASSENGER, Asked, Found, Listener, leading
@@ -513,6 +513,81 @@ def test_closer_looks_at_one_candidate_leave_room_for_the_others(budget_s, close
     found = search(track, [candidate("tf32"), candidate("bf16")])
     assert verdicts(found) == {"tf32": "noisy", "bf16": "kept"}
     assert track.runs("blocks", "tf32") == closer
+
+
+class Uneven(Simulated):
+    """Every other block with a change is slower by a fortieth, and the rest is faster by that."""
+
+    def _switched(self, changes, toggle, first=0):
+        found = Simulated._switched(self, changes, toggle, first)
+        after = (ms * (1 + 0.025 * (-1) ** place) for place, ms in enumerate(found.after))
+        return Pairs(found.before, tuple(after))
+
+
+def small_gains(on):
+    """Two hundredths each: less than what blocks differ by."""
+    return 100.0 * 0.98 ** len(on)
+
+
+SMALL = [candidate(name) for name in ("tf32", "fused-optimizer", "channels-last")]
+TOGETHER = "tf32 + fused-optimizer + channels-last"
+
+
+@pytest.mark.parametrize("length", [1000, 60])
+def test_gains_that_drown_one_by_one_are_tried_together(length):
+    track = Uneven(small_gains, noise=0.0, budget_s=300.0, length=length)
+    found = search(track, SMALL)
+    drowned = dict.fromkeys(("tf32", "fused-optimizer", "channels-last"), "noisy")
+    assert verdicts(found) == {**drowned, TOGETHER: "kept"}
+    assert [each.name for each in found.kept] == ["tf32", "fused-optimizer", "channels-last"]
+    trial = found.trials[-1]
+    assert trial.step.ratio == pytest.approx(0.98**3, abs=0.005)
+    assert None not in {trial.memory, trial.drift, trial.before, trial.after}
+    assert leading(found, "time").verdict == "better"
+
+
+def test_what_was_kept_together_is_not_taken_apart_but_what_came_before_may_go():
+    """bf16 helps until all the others are there."""
+
+    def step_ms(on):
+        others = set(on) - {"bf16"}
+        return 75.0 if len(others) == 3 else small_gains(others) * (0.8 if "bf16" in on else 1.0)
+
+    track = Uneven(step_ms, noise=0.0, budget_s=900.0)
+    found = search(track, [candidate("bf16"), *SMALL])
+    assert [each.name for each in found.kept] == ["tf32", "fused-optimizer", "channels-last"]
+    assert verdicts(found)[TOGETHER] == "kept"
+    assert found.trials[0].note == PASSENGER
+    assert not any(names[-1:] == ("tf32",) and "channels-last" in names for _, names in track.log)
+
+
+def test_numbers_that_drift_only_together_are_refused():
+    track = Uneven(small_gains, noise=0.0, budget_s=300.0)
+
+    def check(changes, toggle=None, patience_s=None):
+        found = Simulated.check(track, changes, toggle, patience_s)
+        return replace(found, refused="drifted", note="loss") if len(changes) == 3 else found
+
+    track.check = check
+    found = search(track, SMALL)
+    assert (found.trials[-1].change, found.trials[-1].verdict) == (TOGETHER, "drifted")
+    assert not found.kept
+
+
+def test_without_room_what_drowned_is_not_tried_again():
+    found = search(Uneven(small_gains, noise=0.0, budget_s=75.0), SMALL)
+    assert found.notes == (f"not tried once more, since the budget is spent: {TOGETHER}",)
+
+
+def test_one_alone_is_looked_at_again_where_others_took_less_time_than_theirs():
+    track = Uneven(small_gains, noise=0.0, budget_s=75.0)
+    track.refused["bf16"] = Checked("failed", "RuntimeError")
+    found = search(track, [candidate("tf32"), candidate("bf16"), candidate("fp16", like=("bf16",))])
+    assert [each.change for each in found.trials] == ["bf16", "fp16", "tf32"]  # told once
+    assert track.runs("check", "tf32") == 2
+    often = Uneven(small_gains, noise=0.0)
+    assert verdicts(search(often, [candidate("tf32")])) == {"tf32": "noisy"}
+    assert often.runs("check", "tf32") == 1
 
 
 def test_without_room_for_fresh_pairs_all_that_was_kept_is_switched_in_one_process():

@@ -59,7 +59,7 @@ class Journal:
         def ask() -> Entry:
             return Entry("", checked=self._track.check(changes, toggle, patience_s))
 
-        kind = "check and blocks" if toggle else "check"
+        kind = f"check and {_blocks(toggle)}" if toggle else "check"
         return self._answer(_question(kind, changes), ask).checked
 
     def sample(self, changes: Changes) -> Sample:
@@ -79,8 +79,7 @@ class Journal:
             found = self._track.blocks(changes, toggle)
             return Entry("", before_ms=found.before, after_ms=found.after)
 
-        switched = f" of the last {toggle.changes}" if toggle.changes > 1 else ""
-        entry = self._answer(_question(f"blocks{switched}", changes), ask)
+        entry = self._answer(_question(_blocks(toggle), changes), ask)
         return Pairs(entry.before_ms, entry.after_ms)
 
     def left_s(self) -> float:
@@ -111,6 +110,10 @@ class Journal:
         if entry.failed:
             raise RunError(entry.failed, entry.note)
         return entry
+
+
+def _blocks(toggle: Toggle) -> str:
+    return f"blocks of the last {toggle.changes}" if toggle.changes > 1 else "blocks"
 
 
 def _question(kind: str, changes: Changes) -> str:

@@ -142,7 +142,7 @@ def _renamed(options: dict[str, Any]) -> dict[str, Any]:
     return {ours.get(key, key): value for key, value in options.items() if key not in dropped}
 
 
-def _symlink(overlay: Overlay, source: Any, target: Any, **_: Any) -> None:
+def _symlink(overlay: Overlay, source: Any, target: Any, *_: Any, **__: Any) -> None:
     overlay.link_symbolically(source, target)
 
 

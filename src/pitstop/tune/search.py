@@ -13,6 +13,9 @@ in blocks where it can: scripts may take a minute to start. What is better beyon
 kept, what is far from that is given up early. What took much longer in its first run than the runs
 before and after it is spared the pairs.
 
+**Once more.** Gains may be too small for the noise one by one, but not all at once: what seemed
+faster and drowned is tried again, all of it together.
+
 **Passengers.** A change may have been kept for what a later one does as well. Each is left out once
 more, and goes if it no longer helps.
 
@@ -29,7 +32,6 @@ from pitstop.compare import pairs
 from pitstop.compare.pairs import Pairs, looks_within
 from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial, Verdict
-from pitstop.core.units import binary_bytes, percent
 from pitstop.tune import budget, weigh
 from pitstop.tune.budget import Costs, toggled_steps
 from pitstop.tune.candidates import Candidate, rival, spared
@@ -37,13 +39,12 @@ from pitstop.tune.found import PASSENGER, Asked, Found, Listener
 from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.proof import SPENT, Proof, can_switch
 from pitstop.tune.timed import Settled, in_blocks, in_pairs, mean_ms
+from pitstop.tune.together import Together, drowned, worth_another_look
 from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
 
-NEAR_LIMIT = 0.92  # of the device's memory: the rest goes to fragments, cuDNN and longer inputs
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
 LEAST_PATIENCE = 2  # times what a run takes: a busy machine must not end one
 TOO_SHORT = "the script ends before enough blocks of steps were timed, and more runs have no room"
-WORTH_BYTES = 0.03  # of the peak: what a change must save at least to be kept for memory
 
 
 class Search:
@@ -57,13 +58,15 @@ class Search:
         self._asked = asked
         self._listener = listener or Listener()
         self._kept: list[Candidate] = []  # each with the one set of options that was kept
+        self._last = 1  # so many of them were kept together, after all others
+        self._drowned: list[tuple[Candidate, Trial]] = []  # what seemed faster, but was noisy
         self._later: list[Candidate] = []  # those to try after this one, while there is room
         self._base = Checked()  # the last run with all that is kept
         self._fresh: set[str] = set()  # changes that turned out not to be switched in this script
         self.found = Found()
 
     def run(self, candidates: Sequence[Candidate]) -> Found:
-        """Null, candidates, passengers, proof; Ctrl-C ends it with what is known by then."""
+        """From the null to the proof; Ctrl-C ends it with what is known by then."""
         try:
             self._listener.doing("the untouched script, twice: its numbers are the measure")
             before_s = self._track.left_s()
@@ -73,6 +76,7 @@ class Search:
             self.found = replace(self.found, untouched=self._base)
             self._try_all(candidates)
             if self._asked.goal == "time":
+                self._try_together()
                 self._drop_passengers()
             if self._kept:
                 self._prove()
@@ -138,6 +142,8 @@ class Search:
                 if candidate.change.name in self._fresh:
                     candidate = self._unswitched(candidate)
                 self._kept.append(replace(candidate, options=(wanted.options,)))
+            elif drowned(candidate, trial):
+                self._drowned.append((replace(candidate, options=(wanted.options,)), trial))
             yield trial
 
     def _checked(self, candidate: Candidate, wanted: Wanted) -> Checked:
@@ -171,7 +177,7 @@ class Search:
     def _weighed(self, candidate: Candidate, wanted: Wanted, checked: Checked) -> Trial:
         """The verdict on a change whose numbers hold."""
         if self._asked.goal == "memory":
-            verdict, note = self._by_memory(checked)
+            verdict, note = weigh.by_memory(self._base, checked)
             return self._trial(candidate, wanted, verdict, checked, note)
         try:
             if not checked.times.before and self._hopeless(checked):
@@ -185,15 +191,9 @@ class Search:
             times = self._timed(alone, self._changes, weigh.clear_or_hopeless, checked.times)
         except RunError as error:
             return self._trial(candidate, wanted, error.verdict, checked, error.note)
-        step = weigh.compared(times)
-        verdict, note = weigh.verdict_on(step)
-        if verdict == "kept":
-            note = weigh.pays_off(checked, times)
-            if crowded := self._crowded(checked):
-                verdict, note = "out-of-memory", crowded
-        trial = self._trial(candidate, wanted, verdict, checked, note)
-        before, after = weigh.timing(times.before), weigh.timing(times.after)
-        return replace(trial, step=step, before=before, after=after)
+        limit, name = self._asked.limit_bytes, label(wanted)
+        trial = weigh.by_time(name, self._base, checked, times, limit)
+        return replace(trial, predicted=candidate.predicted)
 
     def _hopeless(self, checked: Checked) -> bool:
         """Whether it is far slower than its neighbours in time, the run before and one after."""
@@ -216,24 +216,6 @@ class Search:
             return False
         costs = self._costs.with_compiling(later_s)
         return 2 * costs.pairs_s(pairs.FEWEST) > self._track.left_s()
-
-    def _by_memory(self, checked: Checked) -> tuple[Verdict, str]:
-        """Peaks hardly vary from run to run: one each will do. The time is told, not judged."""
-        before, after = self._base.peak_bytes, checked.peak_bytes
-        if not before or not after:
-            return "not-applicable", "no peak was recorded"
-        saves = after < (1 - WORTH_BYTES) * before
-        said = [] if saves else [f"saves less than {percent(WORTH_BYTES)} of the peak"]
-        if self._base.step_ms and checked.step_ms:
-            said.append(f"its step took {checked.step_ms / self._base.step_ms:.2f} times as long")
-        return "kept" if saves else "not-faster", "; ".join(said)
-
-    def _crowded(self, checked: Checked) -> str:
-        """Why a faster change is refused for its memory; empty where it has room."""
-        limit, peak = self._asked.limit_bytes, checked.peak_bytes or 0
-        if not limit or peak <= max(NEAR_LIMIT * limit, self._base.peak_bytes or 0):
-            return ""
-        return f"faster, but its peak of {binary_bytes(peak)} comes near the {binary_bytes(limit)}"
 
     def _timed(
         self,
@@ -275,11 +257,33 @@ class Search:
         self._fresh.add(candidate.change.name)
         return replace(candidate, change=replace(candidate.change, toggles=False))
 
+    # Once more
+
+    def _try_together(self) -> None:
+        """What drowned in noise one by one, while there is room for it."""
+        group = worth_another_look(self._drowned, self._kept)
+        together = Together(self._track, self._costs, group)
+        if not group or not together.can_be_timed:
+            return
+        left_s = self._left_s(*group)
+        if left_s < together.least_s:
+            self._note(f"not tried once more, since {SPENT}: {together.name}")
+            return
+        self._listener.doing(f"once more: {together.name}")
+        goes_on, limit = self._goes_on(group[0]), self._asked.limit_bytes
+        trial = together.tried(self._changes, self._base, limit, left_s, goes_on)
+        if trial.verdict == "kept":
+            self._kept += group
+            self._last = len(group)
+        others = (each for each in self.found.trials if each.change != trial.change)
+        self.found = replace(self.found, trials=tuple(others))  # one alone was told before
+        self._publish(trial)
+
     # Passengers
 
     def _drop_passengers(self) -> None:
-        """Leave each kept change out once more; the last one was timed on top of all others."""
-        for candidate in self._kept[:-1]:
+        """Leave each kept change out once more; the last ones were timed on top of all others."""
+        for candidate in self._kept[: -self._last]:
             (wanted,) = candidate.wanted()
             if self._left_s() < self._costs.timing_s(candidate):
                 self._note(f"{label(wanted)} was not left out once more, since {SPENT}")
@@ -339,15 +343,8 @@ class Search:
     def _trial(
         self, candidate: Candidate, wanted: Wanted, verdict: Verdict, checked: Checked, note: str
     ) -> Trial:
-        return Trial(
-            label(wanted),
-            verdict,
-            memory=weigh.peaks(self._base, checked),
-            predicted=candidate.predicted,
-            drift=checked.drift,
-            tolerance=checked.tolerance,
-            note=note,
-        )
+        trial = weigh.trial(label(wanted), verdict, self._base, checked, note)
+        return replace(trial, predicted=candidate.predicted)
 
     def _publish(self, trial: Trial) -> None:
         trials = (*self.found.trials, trial)

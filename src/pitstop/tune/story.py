@@ -83,7 +83,7 @@ def _proof(step: Comparison) -> str:
     if step.verdict == "better":
         return f"{said}, and the numbers hold."
     if step.verdict == "inconclusive":
-        return f"{said}; each change was proved, their sum is inconclusive: {step.reason}."
+        return f"{said}; it was faster in its trials, the sum is inconclusive: {step.reason}."
     return f"together what was kept is no gain: {said}."
 
 

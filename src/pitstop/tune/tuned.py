@@ -22,7 +22,7 @@ LARGEST_BYTES = 65_536  # a hundred changes have room in it; what is larger is n
 NAME = re.compile(r"[a-z][a-z0-9-]*")  # of a change: it becomes the name of a module
 BARE = re.compile(r"[A-Za-z0-9_-]+")  # a key of TOML that needs no quotes
 HEADER = """\
-# Kept by `pitstop tune`: each change was faster beyond the noise, and the numbers held.
+# Kept by `pitstop tune`: faster beyond the noise, and the numbers held.
 # To run the script with them, unedited:  pitstop run --with {name} SCRIPT [ARGS ...]
 """
 

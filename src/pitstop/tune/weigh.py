@@ -9,8 +9,8 @@ from pitstop.compare import pairs
 from pitstop.compare.pairs import Pairs
 from pitstop.core.comparison import Comparison
 from pitstop.core.timing import Timing
-from pitstop.core.trial import Verdict
-from pitstop.core.units import count, percent
+from pitstop.core.trial import Trial, Verdict
+from pitstop.core.units import binary_bytes, count, percent
 from pitstop.tune.track import Checked
 
 FEWEST_SAMPLES = 4  # that a Timing is made of
@@ -23,6 +23,8 @@ HOPE = {6: 0.0, 12: 0.25}
 # costs some 6 in 100 changes at worst that help and would have been kept, mostly gains of 2 %; with
 # noise of 1 % or less it spares half or more of those that do not help eight runs.
 EARLIEST = 2
+NEAR_LIMIT = 0.92  # of the device's memory: the rest goes to fragments, cuDNN and longer inputs
+WORTH_BYTES = 0.03  # of the peak: what a change must save at least to be kept for memory
 
 
 def compared(times: Pairs[float]) -> Comparison:
@@ -59,6 +61,48 @@ def verdict_on(step: Comparison) -> tuple[Verdict, str]:
     if step.verdict == "same" or _cannot_help(step):
         return "not-faster", f"no gain of {percent(pairs.SMALLEST)} or more"
     return "noisy", step.reason
+
+
+def trial(name: str, verdict: Verdict, before: Checked, after: Checked, note: str) -> Trial:
+    """What became of a change by its first run."""
+    memory = peaks(before, after)
+    return Trial(
+        name, verdict, memory=memory, drift=after.drift, tolerance=after.tolerance, note=note
+    )
+
+
+def by_time(
+    name: str, before: Checked, after: Checked, times: Pairs[float], limit_bytes: int | None
+) -> Trial:
+    """What becomes of a change whose numbers hold."""
+    step = compared(times)
+    verdict, note = verdict_on(step)
+    if verdict == "kept":
+        note = pays_off(after, times)
+        if too_large := crowded(before, after, limit_bytes):
+            verdict, note = "out-of-memory", too_large
+    found = trial(name, verdict, before, after, note)
+    return replace(found, step=step, before=timing(times.before), after=timing(times.after))
+
+
+def by_memory(before: Checked, after: Checked) -> tuple[Verdict, str]:
+    """Peaks hardly vary from run to run: one each will do. The time is told, not judged."""
+    if not before.peak_bytes or not after.peak_bytes:
+        return "not-applicable", "no peak was recorded"
+    saves = after.peak_bytes < (1 - WORTH_BYTES) * before.peak_bytes
+    said = [] if saves else [f"saves less than {percent(WORTH_BYTES)} of the peak"]
+    if before.step_ms and after.step_ms:
+        said.append(f"its step took {after.step_ms / before.step_ms:.2f} times as long")
+    return "kept" if saves else "not-faster", "; ".join(said)
+
+
+def crowded(before: Checked, after: Checked, limit_bytes: int | None) -> str:
+    """Why a faster change is refused for its memory; empty where it has room."""
+    peak = after.peak_bytes or 0
+    if not limit_bytes or peak <= max(NEAR_LIMIT * limit_bytes, before.peak_bytes or 0):
+        return ""
+    near = f"comes near the {binary_bytes(limit_bytes)}"
+    return f"faster, but its peak of {binary_bytes(peak)} {near}"
 
 
 def pays_off(checked: Checked, times: Pairs[float]) -> str:

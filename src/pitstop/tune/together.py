@@ -1,0 +1,62 @@
+"""Together: gains that are too small for the noise one by one, but not all at once."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pitstop.compare.pairs import FEWEST, LOOKS, looks_within
+from pitstop.core.trial import Trial
+from pitstop.tune import weigh
+from pitstop.tune.budget import Costs
+from pitstop.tune.candidates import Candidate, rival
+from pitstop.tune.plan import Wanted
+from pitstop.tune.timed import in_blocks
+from pitstop.tune.track import Changes, Checked, RunError, Track, label
+
+
+def drowned(candidate: Candidate, trial: Trial) -> bool:
+    """Whether a change seemed faster, though not beyond the noise, and can be timed with others."""
+    ratio = trial.step.ratio if trial.step else None
+    seems = trial.verdict == "noisy" and ratio is not None and ratio < 1
+    return seems and candidate.change.toggles and not candidate.change.alone
+
+
+def worth_another_look(
+    found: Sequence[tuple[Candidate, Trial]], kept: Iterable[Candidate]
+) -> list[Candidate]:
+    """All that drowned, without rivals; one alone only if it was not looked at often enough."""
+    chosen: list[Candidate] = []
+    for each, _ in found:
+        if not rival(each.change, [other.change for other in (*kept, *chosen)]):
+            chosen.append(each)
+    often = all(trial.step and trial.step.pairs >= LOOKS[-1] for _, trial in found)
+    return [] if len(chosen) == 1 and often else chosen
+
+
+class Together:
+    """Some changes as one: their numbers, and their time in blocks of steps."""
+
+    def __init__(self, track: Track, costs: Costs, group: Sequence[Candidate]) -> None:
+        self._track = track
+        self._costs = costs.settled(*group)
+        self._wanted: list[Wanted] = [wanted for each in group for wanted in each.wanted()]
+        self.name = " + ".join(map(label, self._wanted))
+        self.can_be_timed = self._costs.has_blocks(switched=True)
+        self.least_s = self._costs.run_s + self._costs.blocks_s(FEWEST)
+
+    def tried(
+        self, kept: Changes, base: Checked, limit_bytes: int | None, left_s: float, goes_on: bool
+    ) -> Trial:
+        """The verdict on all of them, on top of what is kept."""
+        changes = (*kept, *self._wanted)
+        toggle = replace(self._costs.toggle, changes=len(self._wanted))
+        affordable = self._costs.affordable(left_s - self._costs.run_s, toggles=True)
+        looks = looks_within(max(FEWEST, affordable))
+        try:
+            checked = self._track.check(changes, toggle if goes_on else None)
+            if checked.refused:
+                return weigh.trial(self.name, checked.refused, base, checked, checked.note)
+            settled, each = weigh.clear_or_hopeless, self._costs.pairs
+            times = in_blocks(self._track, changes, toggle, looks, settled, checked.times, each)
+        except RunError as error:
+            return Trial(self.name, error.verdict, note=error.note)
+        return weigh.by_time(self.name, base, checked, times, limit_bytes)
