@@ -3,10 +3,10 @@
 import random
 from dataclasses import dataclass, field
 
-from pitstop.compare.pairs import FEWEST, Pairs
+from pitstop.compare.pairs import Pairs
 from pitstop.compare.quantities import Sample
 from pitstop.core.evidence import Evidence, Memory, Step
-from pitstop.tune.budget import Costs, toggled_steps
+from pitstop.tune.budget import Costs, pairs_within, toggled_steps
 from pitstop.tune.candidates import Candidate
 from pitstop.tune.change import Change, When
 from pitstop.tune.plan import Toggle
@@ -94,8 +94,7 @@ class Simulated:
     def _switched(self, changes, toggle, first=0):
         if changes[-1].name in self.breaks:
             raise self.breaks[changes[-1].name]
-        room = self.length - 1 - first - toggle.warmup
-        number = min(FEWEST, max(0, room // (2 * (toggle.lead + toggle.steps))))
+        number = pairs_within(toggle, self.length - 1 - first)
         before = tuple(self._time(changes[: -toggle.changes]) for _ in range(number))
         return Pairs(before, tuple(self._time(changes) for _ in range(number)))
 

@@ -1,5 +1,7 @@
 """What runs cost, and what a budget has room for."""
 
+from dataclasses import replace
+
 import pytest
 
 from pitstop.core.errors import PitstopError
@@ -12,7 +14,7 @@ TOGGLED, FRESH = candidate("tf32"), candidate("loader", toggles=False, options=(
 
 
 def test_a_toggled_run_has_a_step_for_each_switch_where_steps_are_short():
-    assert toggled_steps(Toggle(steps=4, warmup=6)) == 6 + 12 * 5
+    assert toggled_steps(Toggle(steps=4, warmup=6)) == 6 + 12 * 4 + 7
     assert choose(5.0, 0.3).toggle.lead == 1
     assert toggled_steps(choose(5.0, 1.4).toggle) == 3 + 12 * 1
 
@@ -20,7 +22,7 @@ def test_a_toggled_run_has_a_step_for_each_switch_where_steps_are_short():
 def test_fresh_pairs_cost_a_start_each_and_blocks_one_in_all():
     assert COSTS.run_s == pytest.approx(7.0)
     assert COSTS.timing_s(FRESH) == pytest.approx(12 * 7.0)
-    assert COSTS.timing_s(TOGGLED) == pytest.approx(5 + 66 * 0.1)
+    assert COSTS.timing_s(TOGGLED) == pytest.approx(5 + 61 * 0.1)
     assert COSTS.candidate_s(FRESH) == pytest.approx(14 * 7.0)
 
 
@@ -42,7 +44,7 @@ def test_the_estimate_counts_every_run():
     assert found.most_runs == 6 + 0 + 12 + 12
     assert estimate(COSTS, [candidate("compile", alone=True)]).most_runs == 4 + 1 + 12
     assert found.least_s == pytest.approx(6 * 7.0)
-    assert found.most_s == pytest.approx(6 * 7 + 6.6 + 84 + 1.25 * 84)
+    assert found.most_s == pytest.approx(6 * 7 + 6.1 + 84 + 1.25 * 84)
 
 
 def left(room_s):
@@ -72,12 +74,14 @@ def test_more_options_are_tried_where_that_takes_no_room_from_later_candidates()
 
 
 def test_what_comes_in_bursts_settles_first_and_is_timed_over_a_whole_one():
-    loader = candidate("loader", burst=8, alone=True)
+    loader = candidate("loader", options=({"workers": 8},), alone=True)
+    loader = replace(loader, bursts=lambda options: options.get("workers", 1))
     toggle = COSTS.settled(TOGGLED, loader).toggle
-    assert (toggle.lead, toggle.steps) == (16, 8)
+    assert (toggle.lead, toggle.lead_off, toggle.steps) == (16, 2, 8)
     assert COSTS.settled(candidate("loader", burst=1)).toggle.lead == 2
     assert COSTS.settled(TOGGLED) == COSTS.settled() == COSTS
-    blocks_s = 5 + (6 + 12 * 24) * 0.1
+    switches = 3 * 16 + 4 * 2  # on and off
+    blocks_s = 5 + (6 + switches + 12 * 8) * 0.1
     assert COSTS.timing_s(loader) == pytest.approx(blocks_s)
     assert COSTS.settled(TOGGLED, loader).proof_s(switched=True) == pytest.approx(1.25 * blocks_s)
     assert estimate(COSTS, [loader]).most_runs == 4 + 1 + 12

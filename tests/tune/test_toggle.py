@@ -91,9 +91,23 @@ def switched(toggle, steps, folder):
 
 
 def test_short_steps_are_timed_from_the_second_after_a_switch(tmp_path):
-    states, timed = switched(Toggle(steps=2, warmup=3, lead=1), 13, tmp_path)
-    assert states == [True, True, False, *[False] * 3, *[True] * 6, False]
-    assert timed == [(False, 4, 2), (True, 7, 2), (True, 10, 2)]
+    states, timed = switched(Toggle(steps=2, warmup=3, lead=1), 16, tmp_path)
+    assert states == [True, True, False, *[False] * 3, *[True] * 5, *[False] * 5]
+    assert timed == [(False, 4, 2), (True, 7, 2), (True, 9, 2), (False, 12, 2), (False, 14, 2)]
+
+
+def test_what_is_switched_off_may_settle_sooner(tmp_path):
+    toggle = Toggle(steps=1, warmup=3, lead=4, lead_off=2)
+    _, timed = switched(toggle, 17, tmp_path)
+    assert timed == [(False, 5, 1), (True, 10, 1), (True, 11, 1), (False, 14, 1), (False, 15, 1)]
+    assert [toggle.length(number) for number in range(6)] == [3, 6, 11, 12, 15, 16]
+
+
+def test_blocks_begin_anew_where_the_steps_before_were_taken_for_others(tmp_path):
+    blocks = Blocks(Toggle(steps=1, warmup=3, lead=0), tmp_path, lambda _: None)
+    for done in (1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5):
+        blocks.step_ended(done)
+    assert [block.first for block in read_blocks(tmp_path)] == [3, 4]
 
 
 def test_long_steps_are_all_timed_once_both_states_are_warm(tmp_path):
@@ -116,6 +130,6 @@ def test_a_run_whose_numbers_count_goes_on_in_blocks_that_do_not(tmp_path, monke
     checked, _ = run(None, 6)
     both, folder = run(Toggle(steps=2, warmup=7), 20)
     assert both.ending.error == ""
-    assert [block.on for block in read_blocks(folder)] == [False, True, True, False]
+    assert [block.on for block in read_blocks(folder)] == [False, True, True, False, False]
     assert len(both.evidence.steps) == 6
     assert both.readings == checked.readings

@@ -61,8 +61,14 @@ class Costs:
         burst = max((each.burst for each in switched), default=0)
         if not burst:
             return self
-        lead, steps = BURSTS * burst, max(self.toggle.steps, burst, BURST_STEPS)
-        return replace(self, toggle=replace(self.toggle, lead=lead, steps=steps))
+        own = max(each.bursts({}) for each in switched)
+        toggle = replace(
+            self.toggle,
+            lead=BURSTS * burst,
+            lead_off=BURSTS * own,
+            steps=max(self.toggle.steps, burst, BURST_STEPS),
+        )
+        return replace(self, toggle=toggle)
 
     @property
     def pairs(self) -> int:
@@ -73,11 +79,10 @@ class Costs:
         """
         if self.length is None:
             return FEWEST
-        toggle = self.toggle
-        twice = (self.length - 1 - toggle.warmup) // (4 * (toggle.lead + toggle.steps))
-        if 2 * twice < FEWEST and toggle.steps * self.step_s < SHORTEST_BLOCK_S:
+        found = pairs_within(self.toggle, self.length - 1)
+        if found < FEWEST and self.toggle.steps * self.step_s < SHORTEST_BLOCK_S:
             return 0
-        return min(FEWEST, max(0, 2 * twice))
+        return found // 2 * 2
 
     def pairs_s(self, number: int) -> float:
         """So many pairs of fresh processes."""
@@ -131,7 +136,7 @@ class Costs:
 
     def of_length(self, length: int) -> "Costs":
         """The costs of a script that ends by itself: shorter blocks, and fewer in a process."""
-        room = length - 1 - self.toggle.warmup - 2 * FEWEST * self.toggle.lead
+        room = length - 1 - replace(self.toggle, steps=0).length(2 * FEWEST)
         steps = min(self.toggle.steps, max(1, room // (2 * FEWEST)))
         toggle = replace(self.toggle, steps=steps)
         return replace(self, steps=min(self.steps, length), toggle=toggle, length=length)
@@ -160,7 +165,12 @@ class Estimate:
 
 def toggled_steps(toggle: Toggle, pairs: int = FEWEST) -> int:
     """Steps of a run with so many pairs of blocks; as many as the first look wants, if it can."""
-    return toggle.warmup + 2 * pairs * (toggle.lead + toggle.steps)
+    return toggle.length(2 * pairs)
+
+
+def pairs_within(toggle: Toggle, steps: int) -> int:
+    """Pairs of blocks that so many steps have room for, at most as many as the first look wants."""
+    return next((n for n in range(FEWEST, 0, -1) if toggled_steps(toggle, n) <= steps), 0)
 
 
 def choose(start_s: float, step_s: float, steps: int | None = None) -> Costs:

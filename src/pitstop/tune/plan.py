@@ -33,8 +33,24 @@ class Toggle:
 
     steps: int = 4  # timed in each block
     warmup: int = 6  # before the first block, the last of them with the changes off
-    lead: int = 1  # steps of each block that come before the timed ones, and pay for the switching
+    lead: int = 1  # steps after a switch that come before the timed ones, and pay for it
     changes: int = 1  # so many of the last are switched together
+    lead_off: int | None = None  # after they are switched off; null: as many as after on
+
+    def lead_of(self, number: int) -> int:
+        """Steps of a block that are not timed; none where the block before it was as this one."""
+        if number and is_on(number) == is_on(number - 1):
+            return 0
+        return self.lead if is_on(number) or self.lead_off is None else self.lead_off
+
+    def length(self, blocks: int) -> int:
+        """Steps of a run with so many blocks."""
+        return self.warmup + sum(self.lead_of(each) + self.steps for each in range(blocks))
+
+
+def is_on(number: int) -> bool:
+    """Whether the changes are on in this block, counted from 0: off on, on off, off on ..."""
+    return number % 4 in {1, 2}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Blocks alternate as runs do in ``compare.pairs``: off on, on off, off on. Both states are warm by
 then: the changes are on in all steps of the warm-up but the last. Where steps are short, the first
-of each block pays for the switching and is not timed. A GPU works behind the script's back, so its
+after each switch pays for it and is not timed. A GPU works behind the script's back, so its
 queue is emptied at both ends of what is timed.
 """
 
@@ -12,12 +12,7 @@ from time import perf_counter
 
 import torch
 
-from pitstop.tune.plan import BLOCKS, Block, Toggle, write
-
-
-def is_on(number: int) -> bool:
-    """Whether the change is on in this block, counted from 0: off on, on off, off on ..."""
-    return number % 4 in {1, 2}
+from pitstop.tune.plan import BLOCKS, Block, Toggle, is_on, write
 
 
 class Blocks:
@@ -28,6 +23,8 @@ class Blocks:
         self._folder = folder
         self._switch = switch
         self._blocks: list[Block] = []
+        self._number = 0  # of the block that runs
+        self._first = 0  # steps that were done before its first timed one
         self._begun = 0.0
 
     def step_ended(self, done: int) -> None:
@@ -35,23 +32,23 @@ class Blocks:
         toggle = self._toggle
         if done == toggle.warmup - 1:
             self._switch(False)
-        number, place = divmod(done - toggle.warmup, toggle.lead + toggle.steps)
-        if number < 0:
-            return
-        if place == 0:
-            self._finish(number, done)
-            self._switch(is_on(number))
-        if place == toggle.lead:
+        if done == toggle.warmup:  # once more where the steps before were taken for others
+            self._blocks.clear()
+            self._begin(0, done)
+        elif done > toggle.warmup and done == self._first + toggle.steps:
+            self._finish()
+            self._begin(self._number + 1, done)
+        if done == self._first:
             self._begun = _now()
 
-    def _finish(self, number: int, done: int) -> None:
-        """Write down the block before this one; the first has none."""
-        if number == 0:
-            self._blocks.clear()  # what was timed while the script's steps were taken for others
-            return
+    def _begin(self, number: int, done: int) -> None:
+        self._number, self._first = number, done + self._toggle.lead_of(number)
+        self._switch(is_on(number))
+
+    def _finish(self) -> None:
         steps = self._toggle.steps
         ms = (_now() - self._begun) * 1000 / steps
-        self._blocks.append(Block(is_on(number - 1), done - steps, steps, ms))
+        self._blocks.append(Block(is_on(self._number), self._first, steps, ms))
         write(self._folder, BLOCKS, self._blocks)
 
 
