@@ -99,11 +99,11 @@ searched() {  # NAME MINUTES WORDS ...
   cp "$folder/tuned.toml" "$OUT/$name.toml"
 }
 
-by_hand() {  # NAME ROUNDS SETS ...: an expert's sets, and what `tune:NAME` has kept before
+by_hand() {  # NAME ROUNDS SETS ...: an expert's sets, and what `tune:NAME` has kept before; STEPS of each run
   local kept=$searches/$1/tuned.toml words
   read -ra words <<<"$(script "$1")"
   [ -e "$kept" ] && set -- "$@" "@$kept"
-  limit 560 "$PYTHON" benchmarks/by_hand.py --rounds "${2:-2}" "${@:3}" -- "${words[@]}"
+  limit 560 "$PYTHON" benchmarks/by_hand.py --rounds "${2:-2}" --steps "${STEPS:-16}" "${@:3}" -- "${words[@]}"
 }
 
 for topic in "$@"; do

@@ -6,7 +6,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from pitstop.core.evidence import Evidence
+from pitstop.core.evidence import Evidence, Loader, Step
 from pitstop.tune.change import Facts, find_change
 from pitstop.tune.plan import Toggle
 from tune.running import run
@@ -152,13 +152,32 @@ print(loader.num_workers)
     assert "cannot be sent" in ran.outcome.declined
 
 
+def workers_tried(cores, wait_ms=0.0, own=0):
+    """For steps of 100 ms."""
+    loaders = (Loader("Numbers", own, batches=9),)
+    evidence = Evidence(steps=(Step(100.0, data_wait_ms=wait_ms),) * 9, loaders=loaders)
+    tries = find_change("loader").tries(Facts(evidence, cores=cores))
+    return [each["workers"] for each in tries]
+
+
 def test_the_number_of_workers_knows_the_cores():
-    tries = find_change("loader").tries
-    tried = {
-        cores: [each["workers"] for each in tries(Facts(Evidence(), cores=cores))]
-        for cores in (1, 2, 8, 64)
-    }
-    assert tried == {1: [1], 2: [1, 2], 8: [4, 2, 8], 64: [8, 4, 16]}  # the likeliest first
+    tried = {cores: workers_tried(cores) for cores in (1, 2, 8, 64)}
+    assert tried == {1: [1], 2: [1, 2], 8: [2, 4, 8], 64: [4, 8, 16]}
+
+
+@pytest.mark.parametrize(
+    ("wait_ms", "own", "workers"),
+    [
+        (40, 0, [4, 8, 16]),  # one would nearly do
+        (75, 0, [8, 16, 4]),  # three
+        (90, 0, [16, 8, 4]),  # nine
+        (100, 0, [16, 8, 4]),
+        (10, 2, [8, 16, 4]),  # the two nearly do
+        (75, 2, [16, 8, 4]),  # four times as many
+    ],
+)
+def test_first_come_the_fewest_workers_that_should_do(wait_ms, own, workers):
+    assert workers_tried(16, wait_ms, own) == workers
 
 
 def test_batches_grow_where_there_are_samples_enough(folder):

@@ -15,14 +15,28 @@ if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 MOST_WORKERS = 16  # more than that only fill memory
-HALVED = (1, 2, 0)  # times that the cores are: the main process and its threads have some as well
+TRIED = 3  # numbers of workers: all cores, half of them, a quarter
+MARGIN = 2  # times as many as are needed at least: samples differ, and workers have one thread each
 
 
 def variants(facts: Facts) -> Iterator[Options]:
-    """Half as many workers as cores, half of those, and as many as cores."""
+    """A quarter of the cores, half of them, all of them; first the fewest that should do."""
     most = min(facts.cores, MOST_WORKERS)
-    for workers in dict.fromkeys(max(1, most >> times) for times in HALVED):
+    enough = MARGIN * needed(facts.evidence)
+    tried = {max(1, most >> half) for half in range(TRIED)}
+    for workers in sorted(tried, key=lambda each: (each < enough, abs(each - enough))):
         yield {"workers": workers}
+
+
+def needed(evidence: Evidence) -> float:
+    """So many workers would read a batch in the time that the rest of a step takes."""
+    if not evidence.steady:
+        return 0.0
+    step_ms, wait_ms = evidence.mean_ms("total_ms"), evidence.mean_ms("data_wait_ms")
+    own = max((each.workers for each in evidence.loaders if each.batches), default=0)
+    rest_ms = max(step_ms - wait_ms, 0.01 * step_ms)
+    reading_ms = own * step_ms if own else wait_ms
+    return reading_ms / rest_ms
 
 
 def bursts(evidence: Evidence, options: Options) -> int:
