@@ -87,6 +87,13 @@ def test_what_comes_in_bursts_settles_first_and_is_timed_over_a_whole_one():
     assert estimate(COSTS, [loader]).most_runs == 4 + 1 + 12
 
 
+def test_peaks_take_no_pairs():
+    costs = replace(COSTS, timed=False)
+    assert costs.candidate_s(TOGGLED) == costs.run_s
+    assert costs.candidate_s(FRESH) == 2 * costs.run_s
+    assert costs.reserve_s(True, TOGGLED) == costs.proof_s(switched=False)
+
+
 def test_blocks_that_take_longer_than_fresh_runs_are_not_made():
     loader = candidate("loader", burst=64, alone=True)
     assert COSTS.timing_s(loader) == COSTS.pairs_s(6)
@@ -138,8 +145,8 @@ def test_a_process_has_an_even_number_of_pairs_of_blocks(length, pairs):
 def test_what_a_candidate_costs_a_short_script():
     """No run goes on, and six pairs of blocks take two processes, or there are none."""
     long = choose(5.0, 1.0).of_length(12)
-    assert long.timing_s(TOGGLED) == pytest.approx(2 * (5 + 3 + 8))
-    assert long.candidate_s(TOGGLED) == pytest.approx(5 + 9 + 32)
+    assert long.timing_s(TOGGLED) == pytest.approx(2 * (5 + 12))  # to its end each
+    assert long.candidate_s(TOGGLED) == pytest.approx(5 + 9 + 34)
     short = choose(5.0, 0.02).of_length(24)
     assert short.timing_s(TOGGLED) == short.pairs_s(6)
     assert short.proof_s(switched=True) == short.proof_s(switched=False)

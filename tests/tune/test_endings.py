@@ -63,5 +63,8 @@ def test_what_ends_the_script_is_its_own_error_even_where_it_ended_the_recording
     Path(tmp_path, COMPLAINED).write_text("\n".join(said))
     died = Recording(tmp_path, Run((), "", 3, exit_code=1), About(), (Evidence(),))
     assert ending(died, 1.0, 10.0).error == fault
+    caught = [*said[1:], said[0]]  # an error that ended nothing, and then ours
+    Path(tmp_path, COMPLAINED).write_text("\n".join(caught))
+    assert ending(died, 1.0, 10.0).error.startswith("recording stopped")
     lived = replace(died, run=replace(died.run, exit_code=0))
     assert ending(lived, 1.0, 10.0).error.startswith("recording stopped")

@@ -146,7 +146,7 @@ def test_what_the_budget_ended_has_not_failed(track):
     late = Ending(-9, "did not end within 20 s", timed_out=True)
     script = Script(rounding, ending=late)
     with pytest.raises(RunError, match="no room in the budget: it did not end within 20 s") as few:
-        track(script).check(wanted("fused"), None, 20.0)
+        track(script).check(wanted("fused"), None, lambda: 20.0)
     assert (few.value.verdict, few.value.hasty) == ("not-applicable", True)
     with pytest.raises(RunError) as many:
         track(script).check(wanted("fused"))

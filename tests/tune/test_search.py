@@ -1,6 +1,5 @@
 """The search on a simulated script, whose truth is known."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -9,10 +8,11 @@ from pitstop.compare.pairs import FEWEST, Pairs, Quality
 from pitstop.compare.quantities import Quantity
 from pitstop.core.trial import Trial
 from pitstop.tune.found import PASSENGER, Asked, Found, Listener, leading
+from pitstop.tune.journal import Journal
 from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.proof import Proof
 from pitstop.tune.search import TOO_SHORT, Search
-from pitstop.tune.track import Checked, RunError
+from pitstop.tune.track import Checked, RunError, forever
 from tune.simulation import COSTS, GIB, Simulated, candidate, failing
 
 
@@ -284,8 +284,8 @@ def test_a_run_that_does_not_end_leaves_the_proof_its_time():
     def check(changes, toggle=None, patience_s=0.0):
         if not any(each.name == "compile" for each in changes):
             return honest(changes, toggle, patience_s)
-        given.append((patience_s, track.left_s()))
-        track.clock_s += patience_s
+        given.append((patience_s(), track.left_s()))
+        track.clock_s += patience_s()
         raise failing("did not end within its time")
 
     track.check = check
@@ -484,8 +484,8 @@ def test_a_budget_that_ends_says_what_was_not_tried_and_still_proves():
 def test_a_first_run_that_hangs_leaves_room_for_the_others():
     track, waited = Simulated(lambda _: 100.0, budget_s=100.0), {}
 
-    def check(changes, toggle=None, patience_s=math.inf):
-        waited[changes and changes[-1].name] = patience_s, track.left_s()
+    def check(changes, toggle=None, patience_s=forever):
+        waited[changes and changes[-1].name] = patience_s(), track.left_s()
         return Simulated.check(track, changes, toggle)
 
     track.check = check
@@ -503,7 +503,74 @@ def test_a_budget_without_room_for_all_options_tries_the_first_of_them():
     scopes = candidate("compile", options=({"scope": "whole"}, {"scope": "blocks"}))
     found = search(track, [scopes, candidate("bf16")])
     assert verdicts(found) == {"compile scope=whole": "kept", "bf16": "not-faster"}
-    assert found.notes == ("not tried, since the budget is spent: compile scope=blocks",)
+    assert found.notes == ("not tried, to leave other changes their time: compile scope=blocks",)
+
+
+@pytest.mark.parametrize(("few", "tried"), [(0.83, [4, 8]), (0.6, [4])])
+def test_another_option_comes_before_others_where_the_first_falls_short_of_the_promise(few, tried):
+    workers = ({"workers": 4}, {"workers": 8}, {"workers": 16})
+    loader = candidate("loader", options=workers, predicted=0.5)
+    ratios = {0: 1.0, 4: few, 8: 0.57, 16: 0.5}
+    track = Simulated(lambda on: 100 * ratios[on.get("loader", {}).get("workers", 0)], noise=0.001)
+    tf32 = candidate("tf32")
+    first_looks_s = COSTS.candidates_s([loader.first(1), tf32]) + COSTS.proof_s(switched=True)
+    track.budget_s = COSTS.null_s + first_looks_s + 1.0
+    found = search(track, [loader, tf32])
+    runs = [names for kind, names in track.log if (kind, names) == ("check", ("loader",))]
+    assert len(runs) == len(tried)
+    assert [each.options["workers"] for each in found.kept] == tried[-1:]
+
+
+def test_a_closer_look_comes_before_further_options_of_later_candidates():
+    threads = candidate("threads", options=tuple({"threads": each} for each in range(6)))
+    first_looks_s = COSTS.candidates_s([candidate("tf32"), threads.first(1)])
+    more_s = COSTS.proof_s(switched=True) + COSTS.blocks_s(6)
+    track = Uneven(lambda on: 100.0 * (0.98 if "tf32" in on else 1.0), noise=0.0)
+    track.budget_s = COSTS.null_s + first_looks_s + more_s + 1.0
+    search(track, [candidate("tf32"), threads])
+    assert track.runs("blocks", "tf32") == 1
+
+
+def test_what_is_pointless_by_then_takes_no_room():
+    """fp16 is like bf16, which fails, and threads has its three options in place of it."""
+    threads = candidate("threads", options=({"threads": 1}, {"threads": 2}, {"threads": 4}))
+    track = Simulated(lambda _: 100.0, refused={"bf16": Checked("failed", "RuntimeError")})
+    fp16 = candidate("fp16", like=("bf16",))
+    track.budget_s = COSTS.null_s + COSTS.candidates_s([candidate("bf16"), threads]) + 1.0
+    found = search(track, [candidate("bf16"), threads, fp16])
+    assert not found.notes
+    assert track.runs("check", "threads") == 3
+
+
+def test_for_memory_no_time_is_set_aside_for_pairs():
+    shares = candidate("tiled-vae", options=({"share": 0.5}, {"share": 0.25}))
+    others = [candidate("no-empty-cache"), candidate("checkpointing-on")]
+    track = Simulated(lambda _: 100.0)
+    costs = replace(COSTS, timed=False)
+    track.budget_s = costs.null_s + 4 * costs.run_s + costs.proof_s(switched=False) + 1.0
+    found = Search(track, costs, Asked(goal="memory")).run([shares, *others])
+    assert len(found.trials) == 4
+    assert not found.notes
+
+
+def test_a_search_that_is_resumed_waits_no_longer_than_it_has_time(tmp_path):
+    """What lies on the disk takes none of it, and is there after the wait."""
+
+    class Hangs(Simulated):
+        def check(self, changes, toggle=None, patience_s=forever):
+            if any(each.name == "compile" for each in changes):
+                self.clock_s += patience_s()
+                raise RunError("not-applicable", "no room in the budget", hasty=True)
+            return Simulated.check(self, changes, toggle, patience_s)
+
+    kept = []
+    for _ in range(2):
+        track = Hangs(lambda on: 100 * 0.8 ** len(on), noise=0.0, budget_s=200.0)
+        candidates = [candidate("compile"), candidate("tf32"), candidate("bf16")]
+        found = Search(Journal(track, tmp_path), COSTS, Asked()).run(candidates)
+        kept.append([each.name for each in found.kept])
+        assert found.proof
+    assert kept == [["tf32", "bf16"]] * 2
 
 
 @pytest.mark.parametrize(("budget_s", "closer"), [(60.0, 0), (150.0, 3)])
@@ -574,6 +641,35 @@ def test_numbers_that_drift_only_together_are_refused():
     assert not found.kept
 
 
+def test_a_group_of_which_no_block_is_timed_is_left_alone():
+    """As where the script ends earlier with all of them."""
+    track = Uneven(small_gains, noise=0.0, budget_s=300.0)
+    honest = track._switched
+
+    def switched(changes, toggle, first=0):
+        return honest(changes, toggle, first) if toggle.changes == 1 else Pairs()
+
+    track._switched = switched
+    found = search(track, SMALL)
+    assert (found.trials[-1].change, found.trials[-1].verdict) == (TOGETHER, "not-applicable")
+    assert not found.kept
+
+
+def test_a_group_that_hangs_leaves_the_proof_its_time():
+    track, waited = Uneven(small_gains, noise=0.0, budget_s=300.0), []
+
+    def check(changes, toggle=None, patience_s=forever):
+        if toggle and toggle.changes == 3:
+            waited.append((patience_s(), track.left_s()))
+            raise failing()
+        return Simulated.check(track, changes, toggle, patience_s)
+
+    track.check = check
+    search(track, SMALL)
+    ((patience_s, left_s),) = waited
+    assert patience_s == pytest.approx(left_s - COSTS.proof_s(switched=True), rel=0.05)
+
+
 def test_without_room_what_drowned_is_not_tried_again():
     found = search(Uneven(small_gains, noise=0.0, budget_s=75.0), SMALL)
     assert found.notes == (f"not tried once more, since the budget is spent: {TOGETHER}",)
@@ -583,7 +679,7 @@ def test_one_alone_is_looked_at_again_where_others_took_less_time_than_theirs():
     track = Uneven(small_gains, noise=0.0, budget_s=75.0)
     track.refused["bf16"] = Checked("failed", "RuntimeError")
     found = search(track, [candidate("tf32"), candidate("bf16"), candidate("fp16", like=("bf16",))])
-    assert [each.change for each in found.trials] == ["bf16", "fp16", "tf32"]  # told once
+    assert [each.change for each in found.trials] == ["tf32", "bf16", "fp16"]  # told once
     assert track.runs("check", "tf32") == 2
     often = Uneven(small_gains, noise=0.0)
     assert verdicts(search(often, [candidate("tf32")])) == {"tf32": "noisy"}

@@ -108,6 +108,8 @@ def test_blocks_begin_anew_where_the_steps_before_were_taken_for_others(tmp_path
     for done in (1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5):
         blocks.step_ended(done)
     assert [block.first for block in read_blocks(tmp_path)] == [3, 4]
+    blocks.step_ended(3)
+    assert not read_blocks(tmp_path)
 
 
 def test_long_steps_are_all_timed_once_both_states_are_warm(tmp_path):

@@ -34,6 +34,7 @@ class Costs:
     steps: int  # of a run, warm-up included
     toggle: Toggle
     length: int | None = None  # steps of a script that is known to end by itself
+    timed: bool = True  # false: peaks are compared, of which one run tells enough
 
     @property
     def run_s(self) -> float:
@@ -53,7 +54,9 @@ class Costs:
         return MARGIN * self._first_look_s(switched)
 
     def reserve_s(self, switched: bool, *tried: Candidate) -> float:
-        """What the proof of these takes; the trial of a single one will do as its proof."""
+        """What the proof of these takes; the pairs of a single one's trial will do as its proof."""
+        if not self.timed:
+            return self.proof_s(switched=False)
         return 0.0 if len(tried) == 1 else self.settled(*tried).proof_s(switched)
 
     def settled(self, *switched: Candidate) -> "Costs":
@@ -90,12 +93,15 @@ class Costs:
 
     def blocks_s(self, number: int) -> float:
         """So many pairs of blocks, a few in each process."""
-        each = max(1, self.pairs)
-        steps = toggled_steps(self.toggle, each)
-        return math.ceil(number / each) * (self.start_s + steps * self.step_s)
+        steps = toggled_steps(self.toggle)
+        if self.length is not None:  # which a process goes on to where all pairs have no room
+            steps = min(steps, self.length)
+        return math.ceil(number / max(1, self.pairs)) * (self.start_s + steps * self.step_s)
 
     def timing_s(self, candidate: Candidate) -> float:
         """The first look at a candidate's time."""
+        if not self.timed:
+            return 0.0
         return self.settled(candidate)._first_look_s(candidate.change.toggles)
 
     def _first_look_s(self, switched: bool) -> float:
@@ -107,7 +113,8 @@ class Costs:
 
     def candidate_s(self, candidate: Candidate) -> float:
         """Its numbers for each set of options, and its time up to the first look."""
-        saved_s = self.start_s if candidate.goes_on and self.length is None else 0.0
+        goes_on = candidate.goes_on and self.length is None and self.timed
+        saved_s = self.start_s if goes_on else 0.0
         return len(candidate.options) * self.run_s + self.timing_s(candidate) - saved_s
 
     def candidates_s(self, candidates: Sequence[Candidate]) -> float:
@@ -116,8 +123,8 @@ class Costs:
 
     @property
     def least_s(self) -> float:
-        """One candidate that can be switched, with all that comes before and after it."""
-        return self.null_s + self.run_s + self.blocks_s(FEWEST) + self.proof_s(switched=True)
+        """One candidate that can be switched, with what comes before it; its trial is its proof."""
+        return self.null_s + self.run_s + self.blocks_s(FEWEST)
 
     @property
     def warm(self) -> "Costs":

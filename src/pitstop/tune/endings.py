@@ -31,14 +31,16 @@ def ending(recording: Recording, wall_s: float, timeout_s: float) -> Ending:
     """How a recorded run ended that was allowed so many seconds."""
     code = recording.run.exit_code or 0
     said = _complaints(recording)
-    ours = [line.removeprefix(OUR_OWN) for line in said if line.startswith(OUR_OWN)]
+    ours = [place for place, line in enumerate(said) if line.startswith(OUR_OWN)]
     if code == -signal.SIGKILL and wall_s >= timeout_s:
         return Ending(code, f"did not end within {timeout_s:.0f} s", timed_out=True)
     if code in {-signal.SIGKILL, 128 + signal.SIGKILL}:
         return Ending(code, "killed by the system, as it does for lack of memory", False, True)
-    died = code and any(line.endswith(TRACEBACK) for line in said)
+    after = said[ours[-1] + 1 :] if ours else []
+    died = code and any(line.endswith(TRACEBACK) for line in after)
     if ours and not died:
-        return Ending(code, ours[-1], out_of_memory=bool(OUT_OF_MEMORY.search(ours[-1])))
+        last = said[ours[-1]].removeprefix(OUR_OWN)
+        return Ending(code, last, out_of_memory=bool(OUT_OF_MEMORY.search(last)))
     if not code:
         return Ending(0)
     error = last_error(said) or _signal(code)

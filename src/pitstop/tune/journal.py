@@ -4,7 +4,6 @@ A search takes the same decisions when it is given the same answers. So it begin
 written here is answered from the disk instead of being run again.
 """
 
-import math
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from pitstop.core import store
 from pitstop.core.evidence import Evidence
 from pitstop.core.trial import Verdict
 from pitstop.tune.plan import Toggle
-from pitstop.tune.track import Changes, Checked, RunError, Track, label
+from pitstop.tune.track import Changes, Checked, Patience, RunError, Track, forever, label
 
 UNTOUCHED = "untouched"
 
@@ -52,7 +51,7 @@ class Journal:
         self.known_s = sum(each.took_s for known in self._known.values() for each in known)
 
     def check(
-        self, changes: Changes, toggle: Toggle | None = None, patience_s: float = math.inf
+        self, changes: Changes, toggle: Toggle | None = None, patience_s: Patience = forever
     ) -> Checked:
         """The numbers of a run with these changes."""
 

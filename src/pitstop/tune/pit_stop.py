@@ -58,6 +58,7 @@ def pit_stop(
     for line in filter(None, (*problems, busy())):
         screen.say(line)
     profile, costs = first_run(asked, folder, diagnose, screen)
+    costs = replace(costs, timed=asked.goal == "time")
     with tempfile.TemporaryDirectory(prefix="pitstop-tune-") as place:
         course = Course(
             asked.words,
@@ -129,8 +130,8 @@ def expected(
     """
     chosen = _within(costs, candidates, left_s) or _within(costs.warm, candidates, left_s)
     if candidates and not chosen:
-        cheapest = min(candidates, key=costs.candidate_s)
-        least_s = costs.null_s + costs.candidate_s(cheapest.first(1))
+        cheapest = min((each.first(1) for each in candidates), key=costs.candidate_s)
+        least_s = costs.null_s + costs.candidate_s(cheapest) + costs.reserve_s(False, cheapest)
         raise PitstopError(
             f"{_minutes(left_s - known_s)} are left of the budget, too few for any change: "
             f"{cheapest.change.name} alone takes about {_minutes(least_s)}; "

@@ -19,7 +19,7 @@ from pitstop.tune.change import Change, Effect
 from pitstop.tune.guard import FLOORS, SEEDS, Guarded, Untouched, guard
 from pitstop.tune.plan import Block, Plan, Toggle, read_blocks
 from pitstop.tune.readings import Readings
-from pitstop.tune.track import Changes, Checked, RunError
+from pitstop.tune.track import Changes, Checked, Patience, RunError, forever
 from pitstop.tune.trials import Settings, TrialRun, run_trial
 
 SEED = 0
@@ -53,13 +53,16 @@ class Processes:
         self._untouched: dict[tuple[int, str, int], tuple[Readings, Sample]] = {}
 
     def check(
-        self, changes: Changes, toggle: Toggle | None = None, patience_s: float = math.inf
+        self, changes: Changes, toggle: Toggle | None = None, patience_s: Patience = forever
     ) -> Checked:
         """Run it once with these changes, and look at its numbers; then time the last of them."""
         if toggle:  # on in all that count
             toggle = replace(toggle, warmup=self._course.costs.steps + 1)
         plan = Plan("", changes, seed=SEED, outputs=True, toggle=toggle)
-        run, seen, switched = self._switched(changes, plan, patience_s)
+        run, seen, switched = self._switched(changes, plan, patience_s())
+        for each in run.outcomes[-toggle.changes :] if toggle else ():
+            if each.declined:  # beside the others that are tried with it
+                raise RunError("not-applicable", each.declined)
         compiled = seen.evidence.compiled
         times = Checked(
             step_ms=step_ms(seen.evidence),

@@ -43,6 +43,7 @@ from pitstop.tune.together import Together, drowned, worth_another_look
 from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
 
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
+SHARE_OF_PROMISE = 0.5  # of a gain: an option with less is not what the finding is about
 LEAST_PATIENCE = 2  # times what a run takes: a busy machine must not end one
 TOO_SHORT = "the script ends before enough blocks of steps were timed, and more runs have no room"
 
@@ -94,15 +95,15 @@ class Search:
             if reason := self._pointless(candidate):
                 self._publish(Trial(name, "not-applicable", note=reason))
                 continue
-            chosen = budget.within(self._costs, candidates[place:], self._left_s)
+            rest = [each for each in candidates[place + 1 :] if not self._pointless(each)]
+            chosen = budget.within(self._costs, [candidate, *rest], self._left_s)
             if not chosen or chosen[0].change != candidate.change:
                 too_dear.append(name)
                 continue
             self._listener.doing(f"{name} ({place + 1} of {len(candidates)})")
-            tried, *self._later = chosen
-            for trial in self._trials_of(tried):
+            self._later = [each.first(1) for each in chosen[1:]]
+            for trial in self._trials_of(candidate, len(chosen[0].options)):
                 self._publish(trial)
-            too_dear += map(label, candidate.wanted()[len(tried.options) :])
         self._later = []
         if too_dear:
             self._note(f"not tried, since {SPENT}: {', '.join(too_dear)}")
@@ -113,45 +114,69 @@ class Search:
             return f"{other} is kept"
         return spared(candidate.change, self.found.trials)
 
-    def _trials_of(self, candidate: Candidate) -> Iterator[Trial]:
-        """Each set of options has its first run; the best of those that hold is timed."""
+    def _trials_of(self, candidate: Candidate, planned: int) -> Iterator[Trial]:
+        """So many sets of options have their first run; the best of those that hold is timed."""
         fine: list[tuple[Wanted, Checked]] = []
+        left_out, first = [], candidate.first(planned)
         for place, wanted in enumerate(candidate.wanted()):
-            if place and self._patience_s(candidate) < self._costs.run_s:  # others took too long
-                note = f"not tried, since {SPENT}"
+            if place and place < planned and self._patience_s(first) < self._costs.run_s:
+                note = f"not tried, since {SPENT}"  # those before took too long
                 yield self._trial(candidate, wanted, "not-applicable", Checked(), note)
+                continue
+            if place >= planned and not self._falls_short(candidate, fine):
+                left_out.append(label(wanted))
                 continue
             checked = self._checked(candidate, wanted)
             if checked.refused:
                 yield self._trial(candidate, wanted, checked.refused, checked, checked.note)
             else:
                 fine.append((wanted, checked))
+        if left_out:
+            self._note(f"not tried, to leave other changes their time: {', '.join(left_out)}")
         fine.sort(key=lambda pair: self._rank(pair[1]))
         for wanted, checked in fine[1:]:
             note = f"in its first run behind {label(fine[0][0])}"
             yield self._trial(candidate, wanted, "not-faster", checked, note)
         for wanted, checked in fine[:1]:
-            left_s = self._track.left_s()
-            trial = self._weighed(candidate, wanted, checked)
-            if trial.verdict == "kept":
-                took_s = left_s - self._track.left_s()  # with what it had compiled before
-                again_s = max(0.0, took_s - self._costs.start_s)
-                slower_s = min(again_s, self._slower_start_s(checked))
-                self._costs = self._costs.with_compiling(slower_s)
-                self._base = checked
-                if candidate.change.name in self._fresh:
-                    candidate = self._unswitched(candidate)
-                self._kept.append(replace(candidate, options=(wanted.options,)))
-            elif drowned(candidate, trial):
-                self._drowned.append((replace(candidate, options=(wanted.options,)), trial))
-            yield trial
+            yield self._decided(replace(candidate, options=(wanted.options,)), wanted, checked)
+
+    def _decided(self, candidate: Candidate, wanted: Wanted, checked: Checked) -> Trial:
+        """Weigh a change whose numbers hold, and keep it if it is better."""
+        left_s = self._track.left_s()
+        trial = self._weighed(candidate, wanted, checked)
+        if trial.verdict == "kept":
+            took_s = left_s - self._track.left_s()  # with what it had compiled before
+            again_s = max(0.0, took_s - self._costs.start_s)
+            slower_s = min(again_s, self._slower_start_s(checked))
+            self._costs = self._costs.with_compiling(slower_s)
+            self._base = checked
+            if candidate.change.name in self._fresh:
+                candidate = self._unswitched(candidate)
+            self._kept.append(candidate)
+        elif drowned(candidate, trial):
+            self._drowned.append((candidate, trial))
+        return trial
+
+    def _falls_short(self, candidate: Candidate, fine: Sequence[tuple[Wanted, Checked]]) -> bool:
+        """Whether no set of options brings what was promised, and there is room for another."""
+        before, promised = self._base.step_ms, candidate.predicted
+        if before is None or promised is None:
+            return False
+        enough = (1 - SHARE_OF_PROMISE * promised) * before
+        if any(checked.step_ms is not None and checked.step_ms < enough for _, checked in fine):
+            return False
+        first = candidate.first(1)
+        return self._left_s(first) - self._costs.timing_s(first) >= self._costs.run_s
 
     def _checked(self, candidate: Candidate, wanted: Wanted) -> Checked:
         toggle = self._costs.settled(candidate).toggle if self._goes_on(candidate) else None
         try:
             usual_s = self._costs.run_s + (self._costs.timing_s(candidate) if toggle else 0.0)
-            patience_s = max(LEAST_PATIENCE * usual_s, self._patience_s(candidate))
-            return self._track.check((*self._changes, wanted), toggle, patience_s)
+            return self._track.check(
+                (*self._changes, wanted),
+                toggle,
+                lambda: max(LEAST_PATIENCE * usual_s, self._patience_s(candidate)),
+            )
         except RunError as error:
             return Checked(error.verdict, error.note)
 
@@ -187,8 +212,7 @@ class Search:
                 later_s = self._slower_start_s(checked)
                 note = f"no room in the budget for its pairs: each run starts {later_s:.0f} s later"
                 return self._trial(candidate, wanted, "not-applicable", checked, note)
-            alone = replace(candidate, options=(wanted.options,))
-            times = self._timed(alone, self._changes, weigh.clear_or_hopeless, checked.times)
+            times = self._timed(candidate, self._changes, weigh.clear_or_hopeless, checked.times)
         except RunError as error:
             return self._trial(candidate, wanted, error.verdict, checked, error.note)
         limit, name = self._asked.limit_bytes, label(wanted)
@@ -244,7 +268,7 @@ class Search:
                 return self._timed(self._unswitched(candidate), others, settled)
             if len(found.before) >= pairs.FEWEST:
                 return found
-            new = max(0, len(found.before) - len(known.before))
+            new = max(0, len(found.before) - len(known.before) // 2 * 2)
             self._ended_early(costs.toggle, new)
             return self._timed(candidate, others, settled, found)
         if candidate.change.name in self._fresh and left_s < costs.timing_s(candidate):
@@ -265,19 +289,22 @@ class Search:
         together = Together(self._track, self._costs, group)
         if not group or not together.can_be_timed:
             return
-        left_s = self._left_s(*group)
-        if left_s < together.least_s:
+        if self._left_s(*group) < together.least_s:
             self._note(f"not tried once more, since {SPENT}: {together.name}")
             return
         self._listener.doing(f"once more: {together.name}")
         goes_on, limit = self._goes_on(group[0]), self._asked.limit_bytes
-        trial = together.tried(self._changes, self._base, limit, left_s, goes_on)
+        trial = together.tried(
+            self._changes, self._base, limit, lambda: self._left_s(*group), goes_on
+        )
         if trial.verdict == "kept":
             self._kept += group
             self._last = len(group)
+        elif len(group) == 1:
+            return  # it was told before, and is no wiser
         others = (each for each in self.found.trials if each.change != trial.change)
-        self.found = replace(self.found, trials=tuple(others))  # one alone was told before
-        self._publish(trial)
+        self.found = replace(self.found, trials=tuple(others))
+        self._publish(replace(trial, predicted=group[0].predicted if len(group) == 1 else None))
 
     # Passengers
 
@@ -331,8 +358,6 @@ class Search:
 
     def _left_s(self, *more: Candidate) -> float:
         """What is left of the budget when the proof of what is kept, and of more, has its share."""
-        if self._asked.goal == "memory":
-            return self._track.left_s() - self._costs.proof_s(switched=False)
         tried = (*self._kept, *more)
         return self._track.left_s() - self._costs.reserve_s(can_switch(tried, self._asked), *tried)
 

@@ -1,9 +1,9 @@
 """Together: gains that are too small for the noise one by one, but not all at once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from pitstop.compare.pairs import FEWEST, LOOKS, looks_within
+from pitstop.compare.pairs import FEWEST, looks_within
 from pitstop.core.trial import Trial
 from pitstop.tune import weigh
 from pitstop.tune.budget import Costs
@@ -23,13 +23,14 @@ def drowned(candidate: Candidate, trial: Trial) -> bool:
 def worth_another_look(
     found: Sequence[tuple[Candidate, Trial]], kept: Iterable[Candidate]
 ) -> list[Candidate]:
-    """All that drowned, without rivals; one alone only if it was not looked at often enough."""
-    chosen: list[Candidate] = []
-    for each, _ in found:
-        if not rival(each.change, [other.change for other in (*kept, *chosen)]):
-            chosen.append(each)
-    often = all(trial.step and trial.step.pairs >= LOOKS[-1] for _, trial in found)
-    return [] if len(chosen) == 1 and often else chosen
+    """All that drowned, without rivals; one alone only if the first look was its only one."""
+    chosen: list[tuple[Candidate, Trial]] = []
+    for each, trial in found:
+        beside = [*kept, *(other for other, _ in chosen)]
+        if not rival(each.change, [other.change for other in beside]):
+            chosen.append((each, trial))
+    looked = [trial.step.pairs for _, trial in chosen if trial.step]
+    return [] if len(chosen) == 1 and looked != [FEWEST] else [each for each, _ in chosen]
 
 
 class Together:
@@ -44,19 +45,28 @@ class Together:
         self.least_s = self._costs.run_s + self._costs.blocks_s(FEWEST)
 
     def tried(
-        self, kept: Changes, base: Checked, limit_bytes: int | None, left_s: float, goes_on: bool
+        self,
+        kept: Changes,
+        base: Checked,
+        limit_bytes: int | None,
+        left_s: Callable[[], float],
+        goes_on: bool,
     ) -> Trial:
         """The verdict on all of them, on top of what is kept."""
         changes = (*kept, *self._wanted)
         toggle = replace(self._costs.toggle, changes=len(self._wanted))
-        affordable = self._costs.affordable(left_s - self._costs.run_s, toggles=True)
+        affordable = self._costs.affordable(left_s() - self._costs.run_s, toggles=True)
         looks = looks_within(max(FEWEST, affordable))
         try:
-            checked = self._track.check(changes, toggle if goes_on else None)
+            checked = self._track.check(
+                changes, toggle if goes_on else None, lambda: max(self.least_s, left_s())
+            )
             if checked.refused:
                 return weigh.trial(self.name, checked.refused, base, checked, checked.note)
             settled, each = weigh.clear_or_hopeless, self._costs.pairs
             times = in_blocks(self._track, changes, toggle, looks, settled, checked.times, each)
+            if len(times.before) < FEWEST:
+                raise RunError("not-applicable", "the script ends before enough blocks were timed")
         except RunError as error:
             return Trial(self.name, error.verdict, note=error.note)
         return weigh.by_time(self.name, base, checked, times, limit_bytes)

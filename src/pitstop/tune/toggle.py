@@ -34,6 +34,7 @@ class Blocks:
             self._switch(False)
         if done == toggle.warmup:  # once more where the steps before were taken for others
             self._blocks.clear()
+            write(self._folder, BLOCKS, self._blocks)
             self._begin(0, done)
         elif done > toggle.warmup and done == self._first + toggle.steps:
             self._finish()

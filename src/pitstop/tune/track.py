@@ -1,6 +1,7 @@
 """Track: what a search may ask of the script, whoever runs it: processes, or a simulation."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +11,13 @@ from pitstop.core.trial import Verdict
 from pitstop.tune.plan import Toggle, Wanted
 
 Changes = tuple[Wanted, ...]
+Patience = Callable[[], float]  # seconds that a run may take, asked when it begins
 UNTIMED: Pairs[float] = Pairs()
+
+
+def forever() -> float:
+    """As long as it takes."""
+    return math.inf
 
 
 class RunError(Exception):
@@ -45,11 +52,11 @@ class Track(Protocol):
     """A run that comes to nothing raises ``RunError``."""
 
     def check(
-        self, changes: Changes, toggle: Toggle | None = None, patience_s: float = math.inf
+        self, changes: Changes, toggle: Toggle | None = None, patience_s: Patience = forever
     ) -> Checked:
         """Run it once with these changes, and look at its numbers; not longer than ``patience_s``.
 
-        With a toggle the run goes on: the last of them is switched off and on, and timed.
+        With a toggle the run goes on: the last of them are switched off and on, and timed.
         """
 
     def sample(self, changes: Changes) -> Sample:
