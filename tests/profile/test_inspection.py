@@ -8,7 +8,7 @@ import pytest
 from pitstop.profile.inspection import read_inspection
 from pitstop.profile.options import Options
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 from pitstop.profile.scope import Scope
 
@@ -365,6 +365,7 @@ def test_settings_are_those_inside_the_model_call(inspected):
     assert (settings.device, settings.threads, settings.autocast) == ("cpu", 1, "bfloat16")
     assert settings.tf32_matmul
     assert not settings.deterministic
+    assert settings.bfloat16 == torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 @pytest.mark.parametrize("wrong", ["x @ torch.zeros(3, 3)", "x.requires_grad_().numpy()"])

@@ -173,6 +173,7 @@ def test_rivals_know_each_other():
         ("tf32", {"operations": (HALF,)}),
         ("bf16", {"operations": (HALF,)}),
         ("bf16", {"settings": Settings("cuda", autocast="bfloat16")}),
+        ("bf16", {"settings": Settings("cuda", bfloat16=False)}),
         ("tf32", {"settings": Settings("cuda", tf32_matmul=True, tf32_cudnn=True)}),
         ("checkpointing-off", {"calls": (ModuleCall("net", "Net", NOWHERE, -1, ""),)}),
         ("fused-optimizer", {"optimizers": (Optimizer("Adam", fused=True),)}),

@@ -126,6 +126,7 @@ class Settings:
     cudnn_benchmark: bool = False
     deterministic: bool = False
     autocast: str = ""  # the type that autocast computes in, where a model call ran under it
+    bfloat16: bool = True  # whether the device has arithmetic for it, and does not emulate it
 
 
 @dataclass(frozen=True, slots=True)

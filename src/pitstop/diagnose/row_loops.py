@@ -26,9 +26,12 @@ class RowLoop:
 
 
 def row_loops(evidence: Evidence) -> Iterator[RowLoop]:
-    """Every loop over rows, seen by the rows taken and the lines that ran once for each."""
+    """Every loop over rows, seen by the rows taken and the lines that ran once for each.
+
+    Where a loader is read, the rows are the samples of a batch that it takes from a tensor.
+    """
     lines = by_line(each for each in evidence.operations if not each.backward)
-    seen: set[Line] = set()
+    seen: set[Line] = {each.used for each in evidence.loaders}
     for line, operations in lines.items():
         rows = rows_taken(operations)
         if rows < FEWEST_ROWS or line in seen:

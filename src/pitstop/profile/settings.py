@@ -16,7 +16,18 @@ def read_settings(device: str, autocast: str) -> dict[str, Any]:
         "deterministic": torch.are_deterministic_algorithms_enabled()
         or bool(torch.backends.cudnn.deterministic),
         "autocast": autocast,
+        "bfloat16": _has_bfloat16(device or "cpu"),
     }
+
+
+def _has_bfloat16(device: str) -> bool:
+    """Whether the device has arithmetic for it; where nobody can tell, it has."""
+    try:
+        if device.startswith("cuda"):
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+        return device != "cpu" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    except (AttributeError, RuntimeError, TypeError):
+        return True
 
 
 def _tf32(switches: Any) -> bool:

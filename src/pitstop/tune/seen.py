@@ -93,6 +93,13 @@ def no_need_of_autocast(evidence: Evidence) -> str:
     return no_float32(evidence)
 
 
+def no_use_for_bfloat16(evidence: Evidence) -> str:
+    """A reason where the device only emulates bfloat16, or the script needs no autocast."""
+    if evidence.settings and not evidence.settings.bfloat16:
+        return "the device has no arithmetic for bfloat16"
+    return no_need_of_autocast(evidence)
+
+
 def own_precision(evidence: Evidence) -> str:
     """What the script itself rounds to: under its autocast, or on a GPU with TF32; else float32.
 

@@ -1,7 +1,7 @@
 import pytest
 
 from diagnose.builders import line, operation, recording, without_ledger
-from pitstop.core.evidence import ModuleCall
+from pitstop.core.evidence import Loader, ModuleCall
 from pitstop.core.ledger import Row
 from pitstop.diagnose.rules.python_loop_over_tensor import python_loop_over_tensor
 
@@ -52,6 +52,13 @@ def test_sees_a_comprehension_which_is_a_function_of_its_own():
 )
 def test_quiet_where_there_is_no_loop_or_it_only_reads(operations):
     assert python_loop_over_tensor(recording(*ROWS, operations=operations)) == []
+
+
+def test_the_samples_that_a_loader_takes_from_a_tensor_are_no_loop():
+    selects = operation("select", line(12), "float32[9999,3,8]@cpu", 64)
+    loader = Loader("TensorDataset", 0, used=line(12))
+    run = recording(*ROWS, operations=(selects, WORKS), loaders=(loader,))
+    assert python_loop_over_tensor(run) == []
 
 
 def test_rows_that_many_module_calls_take_one_by_one_are_no_loop():
