@@ -8,7 +8,9 @@ import pytest
 from pitstop.profile.inspection import read_inspection
 from pitstop.profile.options import Options
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+
+import torch
 
 from pitstop.profile.scope import Scope
 
