@@ -25,7 +25,11 @@ def _has_bfloat16(device: str) -> bool:
     try:
         if device.startswith("cuda"):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-        return device != "cpu" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        with (
+            torch._C.DisableTorchFunction(),
+            torch._C._DisableTorchDispatch(),
+        ):  # of the script's own
+            return device != "cpu" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     except (AttributeError, RuntimeError, TypeError):
         return True
 
