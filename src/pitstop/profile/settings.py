@@ -21,14 +21,14 @@ def read_settings(device: str, autocast: str) -> dict[str, Any]:
 
 
 def _has_bfloat16(device: str) -> bool:
-    """Whether the device has arithmetic for it; where nobody can tell, it has."""
+    """Whether the device has arithmetic for it; where nobody can tell, it has.
+
+    Modes of the script's own would see the question.
+    """
     try:
         if device.startswith("cuda"):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-        with (
-            torch._C.DisableTorchFunction(),
-            torch._C._DisableTorchDispatch(),
-        ):  # of the script's own
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             return device != "cpu" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     except (AttributeError, RuntimeError, TypeError):
         return True

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pitstop.compare.pairs import FEWEST, LOOKS
+from pitstop.compare.pairs import FEWEST, LOOKS, looks_within
 from pitstop.tune.candidates import Candidate
 from pitstop.tune.plan import Toggle
 
@@ -158,6 +158,10 @@ class Costs:
             return min(LOOKS[-1], int(left_s / self.pairs_s(1)))
         fitting = [look for look in LOOKS if self.blocks_s(look - known) <= left_s]
         return max(fitting, default=0)
+
+    def looks(self, left_s: float, toggles: bool, known: int = 0) -> tuple[int, ...]:
+        """When to look at pairs; the first look is worth going over the budget."""
+        return looks_within(max(FEWEST, self.affordable(left_s, toggles, known)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pitstop.compare import pairs
-from pitstop.compare.pairs import Pairs, looks_within
+from pitstop.compare.pairs import Pairs
 from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial, Verdict
 from pitstop.tune import budget, weigh
@@ -256,7 +256,7 @@ class Search:
             raise RunError("not-applicable", TOO_SHORT)
         if costs.has_blocks(candidate.change.toggles):
             spare_s = self._spare_s(candidate)
-            looks = _looks(costs.affordable(spare_s, toggles=True, known=len(known.before)))
+            looks = costs.looks(spare_s, toggles=True, known=len(known.before))
             changes = (*others, wanted)
             try:
                 found = in_blocks(
@@ -273,7 +273,7 @@ class Search:
             return self._timed(candidate, others, settled, found)
         if candidate.change.name in self._fresh and left_s < costs.timing_s(candidate):
             raise RunError("not-applicable", f"not timed, since {SPENT}")
-        looks = _looks(costs.affordable(self._spare_s(candidate), toggles=False))
+        looks = costs.looks(self._spare_s(candidate), toggles=False)
         return in_pairs(self._track, wanted, others, (weigh.EARLIEST, *looks), settled)
 
     def _unswitched(self, candidate: Candidate) -> Candidate:
@@ -378,11 +378,6 @@ class Search:
 
     def _note(self, text: str) -> None:
         self.found = replace(self.found, notes=(*self.found.notes, text))
-
-
-def _looks(affordable: int) -> tuple[int, ...]:
-    """When to look at pairs; the first look is worth going over the budget."""
-    return looks_within(max(pairs.FEWEST, affordable))
 
 
 def _cannot_be_switched(candidate: Candidate, error: RunError) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from pitstop.compare.pairs import FEWEST, looks_within
+from pitstop.compare.pairs import FEWEST
 from pitstop.core.trial import Trial
 from pitstop.tune import weigh
 from pitstop.tune.budget import Costs
@@ -55,8 +55,7 @@ class Together:
         """The verdict on all of them, on top of what is kept."""
         changes = (*kept, *self._wanted)
         toggle = replace(self._costs.toggle, changes=len(self._wanted))
-        affordable = self._costs.affordable(left_s() - self._costs.run_s, toggles=True)
-        looks = looks_within(max(FEWEST, affordable))
+        looks = self._costs.looks(left_s() - self._costs.run_s, toggles=True)
         try:
             checked = self._track.check(
                 changes, toggle if goes_on else None, lambda: max(self.least_s, left_s())

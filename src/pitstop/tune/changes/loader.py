@@ -33,7 +33,7 @@ def needed(evidence: Evidence) -> float:
     if not evidence.steady:
         return 0.0
     step_ms, wait_ms = evidence.mean_ms("total_ms"), evidence.mean_ms("data_wait_ms")
-    own = max((each.workers for each in evidence.loaders if each.batches), default=0)
+    own = _own_workers(evidence)
     rest_ms = max(step_ms - wait_ms, 0.01 * step_ms)
     reading_ms = own * step_ms if own else wait_ms
     return reading_ms / rest_ms
@@ -41,8 +41,12 @@ def needed(evidence: Evidence) -> float:
 
 def bursts(evidence: Evidence, options: Options) -> int:
     """Workers that begin together give their batches together."""
-    own = (each.workers for each in evidence.loaders if each.batches)
-    return max([1, int(options.get("workers", 1)), *own])
+    return max(1, int(options.get("workers", 1)), _own_workers(evidence))
+
+
+def _own_workers(evidence: Evidence) -> int:
+    """The most that a loader of the script has by itself."""
+    return max((each.workers for each in evidence.loaders if each.batches), default=0)
 
 
 @change(
