@@ -9,7 +9,9 @@ from pitstop.core.evidence import Evidence, Memory, Step
 from pitstop.tune.budget import Costs, pairs_within, toggled_steps
 from pitstop.tune.candidates import Candidate
 from pitstop.tune.change import Change, When
+from pitstop.tune.found import Asked
 from pitstop.tune.plan import Toggle
+from pitstop.tune.search import Search
 from pitstop.tune.track import Checked, RunError
 
 GIB = 2**30
@@ -107,3 +109,30 @@ class Simulated:
 
 def failing(note="RuntimeError: compile"):
     return RunError("failed", note)
+
+
+class Uneven(Simulated):
+    """Every other block with a change is slower by a fortieth, and the rest is faster by that."""
+
+    def _switched(self, changes, toggle, first=0):
+        found = Simulated._switched(self, changes, toggle, first)
+        after = (ms * (1 + 0.025 * (-1) ** place) for place, ms in enumerate(found.after))
+        return Pairs(found.before, tuple(after))
+
+
+def search(track, candidates, asked=None, listener=None):
+    return Search(track, COSTS, asked or Asked(), listener).run(candidates)
+
+
+def verdicts(found):
+    return {each.change: each.verdict for each in found.trials}
+
+
+def loader_bound(changes):
+    """100 ms of work, and a wait that one worker halves and two remove."""
+    workers = changes.get("loader", {}).get("workers", 0)
+    return 100 + {0: 80, 1: 40, 2: 2}[workers]
+
+
+LOADER = candidate("loader", toggles=False, options=({"workers": 1}, {"workers": 2}), predicted=0.4)
+LOADER_OF_ONE = candidate("loader", toggles=False)

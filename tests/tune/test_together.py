@@ -1,0 +1,105 @@
+"""Gains that drown in noise one by one, tried together on a simulated script."""
+
+from dataclasses import replace
+
+import pytest
+
+from pitstop.compare.pairs import Pairs
+from pitstop.tune.found import PASSENGER, leading
+from pitstop.tune.track import Checked, forever
+from tune.simulation import COSTS, Simulated, Uneven, candidate, failing, search, verdicts
+
+
+def small_gains(on):
+    """Two hundredths each: less than what blocks differ by."""
+    return 100.0 * 0.98 ** len(on)
+
+
+SMALL = [candidate(name) for name in ("tf32", "fused-optimizer", "channels-last")]
+TOGETHER = "tf32 + fused-optimizer + channels-last"
+
+
+@pytest.mark.parametrize("length", [1000, 60])
+def test_gains_that_drown_one_by_one_are_tried_together(length):
+    track = Uneven(small_gains, noise=0.0, budget_s=300.0, length=length)
+    found = search(track, SMALL)
+    drowned = dict.fromkeys(("tf32", "fused-optimizer", "channels-last"), "noisy")
+    assert verdicts(found) == {**drowned, TOGETHER: "kept"}
+    assert [each.name for each in found.kept] == ["tf32", "fused-optimizer", "channels-last"]
+    trial = found.trials[-1]
+    assert trial.step.ratio == pytest.approx(0.98**3, abs=0.005)
+    assert None not in {trial.memory, trial.drift, trial.before, trial.after}
+    assert leading(found, "time").verdict == "better"
+
+
+def test_what_was_kept_together_is_not_taken_apart_but_what_came_before_may_go():
+    """bf16 helps until all the others are there."""
+
+    def step_ms(on):
+        others = set(on) - {"bf16"}
+        return 75.0 if len(others) == 3 else small_gains(others) * (0.8 if "bf16" in on else 1.0)
+
+    track = Uneven(step_ms, noise=0.0, budget_s=900.0)
+    found = search(track, [candidate("bf16"), *SMALL])
+    assert [each.name for each in found.kept] == ["tf32", "fused-optimizer", "channels-last"]
+    assert verdicts(found)[TOGETHER] == "kept"
+    assert found.trials[0].note == PASSENGER
+    assert not any(names[-1:] == ("tf32",) and "channels-last" in names for _, names in track.log)
+
+
+def test_numbers_that_drift_only_together_are_refused():
+    track = Uneven(small_gains, noise=0.0, budget_s=300.0)
+
+    def check(changes, toggle=None, patience_s=None):
+        found = Simulated.check(track, changes, toggle, patience_s)
+        return replace(found, refused="drifted", note="loss") if len(changes) == 3 else found
+
+    track.check = check
+    found = search(track, SMALL)
+    assert (found.trials[-1].change, found.trials[-1].verdict) == (TOGETHER, "drifted")
+    assert not found.kept
+
+
+def test_a_group_of_which_no_block_is_timed_is_left_alone():
+    """As where the script ends earlier with all of them."""
+    track = Uneven(small_gains, noise=0.0, budget_s=300.0)
+    honest = track._switched
+
+    def switched(changes, toggle, first=0):
+        return honest(changes, toggle, first) if toggle.changes == 1 else Pairs()
+
+    track._switched = switched
+    found = search(track, SMALL)
+    assert (found.trials[-1].change, found.trials[-1].verdict) == (TOGETHER, "not-applicable")
+    assert not found.kept
+
+
+def test_a_group_that_hangs_leaves_the_proof_its_time():
+    track, waited = Uneven(small_gains, noise=0.0, budget_s=300.0), []
+
+    def check(changes, toggle=None, patience_s=forever):
+        if toggle and toggle.changes == 3:
+            waited.append((patience_s(), track.left_s()))
+            raise failing()
+        return Simulated.check(track, changes, toggle, patience_s)
+
+    track.check = check
+    search(track, SMALL)
+    ((patience_s, left_s),) = waited
+    assert patience_s == pytest.approx(left_s - COSTS.proof_s(switched=True), rel=0.05)
+
+
+def test_without_room_what_drowned_is_not_tried_again():
+    found = search(Uneven(small_gains, noise=0.0, budget_s=75.0), SMALL)
+    assert found.notes == (f"not tried once more, since the budget is spent: {TOGETHER}",)
+
+
+def test_one_alone_is_looked_at_again_where_others_took_less_time_than_theirs():
+    track = Uneven(small_gains, noise=0.0, budget_s=75.0)
+    track.refused["bf16"] = Checked("failed", "RuntimeError")
+    found = search(track, [candidate("tf32"), candidate("bf16"), candidate("fp16", like=("bf16",))])
+    assert [each.change for each in found.trials] == ["tf32", "bf16", "fp16"]  # told once
+    assert track.runs("check", "tf32") == 2
+    often = Uneven(small_gains, noise=0.0)
+    assert verdicts(search(often, [candidate("tf32")])) == {"tf32": "noisy"}
+    assert often.runs("check", "tf32") == 1
