@@ -10,7 +10,7 @@ import pytest
 from pitstop.cli import main
 from pitstop.core import store
 from pitstop.core.report import Report
-from pitstop.tune.session import Session, begin
+from pitstop.tune.session import Session, begin, remember
 
 pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
 
@@ -54,6 +54,8 @@ def folder(tmp_path, monkeypatch):
         (["--metric", "psnr", "loop.py"], "parentheses"),
         (["--lower-better", "psnr", "loop.py"], "no --metric has this name"),
         (["--budget", "0", "loop.py"], "--budget"),
+        (["--only", "tf64", "loop.py"], "tf64: no such change; choose from allocator, "),
+        (["--skip", "tf64", "loop.py"], "tf64: no such change"),
         (["--resume", "2020"], "no search that was begun here"),
     ],
 )
@@ -70,6 +72,19 @@ def test_an_existing_result_is_never_replaced_unasked(folder, capsys):
     assert main.run(["tune", "loop.py"]) == 2
     assert "--force" in capsys.readouterr().err
     assert Path("tuned.toml").read_text() == "mine"
+
+
+def test_only_the_search_that_wrote_a_result_replaces_it(folder, capsys, monkeypatch):
+    monkeypatch.setattr("pitstop.cli.tune.pit_stop", lambda *_: pytest.exit("searches"))
+    ours = begin(folder, Session(("python", "loop.py"), ("loop.py",)))
+    Path("tuned.toml").write_text("kept")
+    assert main.run(["tune", "--resume"]) == 2
+    remember(ours, Path("tuned.toml"))
+    with pytest.raises(pytest.exit.Exception, match="searches"):
+        main.run(["tune", "--resume"])
+    Path("tuned.toml").write_text("edited")
+    assert main.run(["tune", "--resume"]) == 2
+    assert capsys.readouterr().err.count("tuned.toml is there already") == 2
 
 
 def test_a_script_that_fails_by_itself_is_quoted(folder, capfd):

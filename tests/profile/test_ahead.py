@@ -70,6 +70,16 @@ except NameError:
 """,
     ),
     "a library is about to train": (True, "trainer.fit(now)\n"),
+    "what is printed trains nothing, though a method of that name does": (
+        False,
+        """
+class Console:
+    def print(self):
+        self.loss.backward()
+now()
+print("done")
+""",
+    ),
     "training is over": (
         False,
         """

@@ -213,3 +213,17 @@ def test_what_changes_below_the_folders_of_a_command_is_noticed(tmp_path):
     (tmp_path / "new" / "run" / "model.bin").touch()
     after = snapshot(folders)
     assert set(after) - set(before) == {str(tmp_path / "new" / "run" / "model.bin")}
+
+
+def test_a_trial_ends_where_an_earlier_run_has_told_what_its_steps_are(here):
+    """What stands behind the inference promises a training that never comes."""
+    promises = """
+import torch
+model = torch.nn.Linear(2, 2)
+for _ in range(30):
+    model(torch.ones(1, 2))
+if torch.cuda.device_count() > 99:
+    model(torch.ones(1, 2)).mean().backward()
+"""
+    assert len(trial(here, promises, steps=6).evidence.steps) > 20
+    assert len(trial(here, promises, steps=6, step_kind="module").evidence.steps) <= 6

@@ -11,9 +11,9 @@ from pitstop.cli.output import output_options, write
 from pitstop.core.errors import PitstopError
 from pitstop.core.report import Report
 from pitstop.profile import launch, runs
-from pitstop.tune import session, vary
+from pitstop.tune import session
 from pitstop.tune.change import Goal
-from pitstop.tune.pit_stop import PATCH, TUNED, pit_stop, quantities
+from pitstop.tune.pit_stop import PATCH, TUNED, check, pit_stop
 from pitstop.tune.screen import screen
 from pitstop.tune.session import BUDGET_MINUTES, Session
 
@@ -78,13 +78,13 @@ def command(
     output: Path | None,
 ) -> int:
     """Try changes on SCRIPT, unedited; keep what is faster beyond the noise and does no harm."""
-    there = [name for name in (TUNED, PATCH) if Path(name).exists()]
-    if there and not (force or varied):
-        raise PitstopError(f"{there[0]} is there already: move it away, or give --force")
+    folder = None
     if resume:
         folder, asked = session.find(Path.cwd(), resume)
         asked = replace(asked, budget_minutes=budget or asked.budget_minutes)
-    else:
+    if not (force or varied):
+        _refuse_to_replace(folder)
+    if folder is None:
         asked = Session(
             tuple(launch.command_line(script, module, None)),
             (*(["-m"] if module else []), *script),
@@ -99,7 +99,7 @@ def command(
             training,
             in_place,
         )
-        _check(asked)
+        check(asked)
         folder = session.begin(Path.cwd(), asked)
     with screen() as shown:
         result = pit_stop(asked, folder, Path(TUNED), diagnose, shown)
@@ -114,11 +114,11 @@ def diagnose(folder: Path) -> Report:
     return diagnosed(folder, runs.load(folder))
 
 
-def _check(asked: Session) -> None:
-    """What cannot be understood is said before anything runs."""
-    quantities(asked)
-    if asked.vary:
-        vary.parse(asked.vary)
+def _refuse_to_replace(folder: Path | None) -> None:
+    """A search that is resumed replaces its own results, if nobody has touched them since."""
+    for name in (TUNED, PATCH):
+        if Path(name).exists() and not (folder and session.wrote(folder, Path(name))):
+            raise PitstopError(f"{name} is there already: move it away, or give --force")
 
 
 def _names(text: str) -> tuple[str, ...]:

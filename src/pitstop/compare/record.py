@@ -62,6 +62,7 @@ def record(
     inspect: int = 0,
     also: tuple[tuple[str, str], ...] = (),
     apart: launch.Apart | None = None,
+    step_kind: str = "",
 ) -> Recording:
     """Run a command to its end in a fresh process, recorded in ``folder``, and say how it went.
 
@@ -75,6 +76,7 @@ def record(
     options = Options(
         folder=str(folder.absolute()),
         steps=steps,
+        step_kind=step_kind,
         warmup=warmup,
         inspect=inspect,
         also=also,

@@ -6,6 +6,7 @@ now, in each function on the stack, and what that code calls, by name. Nothing i
 """
 
 import ast
+import builtins
 import re
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ TRAINING = re.compile(
     r"\.backward\(|\boptim\.|\boptimizers?\.step\(|\.fit\(|trainer\.train\(", re.IGNORECASE
 )
 CALLED = re.compile(r"(\w+)\(")
+BUILT_IN = frozenset(dir(builtins))  # whatever of the user's has the same name is not meant
 LEAVING = re.compile(r"(?:return|raise)\b|(?:sys\.)?(?:exit|quit)\(")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -51,7 +53,7 @@ def _leads_to_training(texts: list[str]) -> bool:
         text = texts.pop()
         if TRAINING.search(text):
             return True
-        for name in set(CALLED.findall(text)) - seen:
+        for name in set(CALLED.findall(text)) - seen - BUILT_IN:
             seen.add(name)
             known = _functions() if known is None else known
             texts += known.get(name, [])

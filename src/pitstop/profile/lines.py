@@ -1,5 +1,6 @@
 """Lines: which line of the user's own code is behind what torch is doing now."""
 
+import re
 import sys
 import sysconfig
 from functools import lru_cache
@@ -8,6 +9,8 @@ from types import FrameType
 
 Place = tuple[str, int, str]  # file, line and function
 
+OUR_ROOMS = {"profile": "hidden", "tune": "hidden", "workloads": "user"}  # the systems we bring
+INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")  # of the user's home, of PYTHONPATH
 NOWHERE: Place = ("", 0, "")
 ENGINE = "_engine_run_backward"  # the function of torch.autograd that starts a backward pass
 
@@ -64,12 +67,17 @@ def runs_backward(frame: FrameType | None) -> bool:
 @lru_cache(maxsize=4096)
 def origin_of(path: str) -> str:
     """``user``, ``library`` or ``hidden`` (torch, Pitstop and frozen modules)."""
-    if path.startswith("<") or "/torch/" in path.replace("\\", "/") or _is_ours(path):
+    if path.startswith("<") or room_of("torch", path):
         return "hidden"
-    return "library" if path.startswith(_LIBRARIES) else "user"
+    if room := room_of("pitstop", path):
+        return OUR_ROOMS.get(room, "library")
+    return "library" if path.startswith(_LIBRARIES) or INSTALLED.search(path) else "user"
 
 
-def _is_ours(path: str) -> bool:
-    """Whether a file is of the rooms that run inside scripts; the systems we bring are not."""
-    package = Path(sys.modules["pitstop"].__path__[0])
-    return path.startswith((str(package / "profile"), str(package / "tune")))
+def room_of(package: str, path: str) -> str:
+    """The folder or file of a package that a path leads to, wherever that is installed."""
+    file = Path(path)
+    for folder in getattr(sys.modules.get(package), "__path__", ()):
+        if file.is_relative_to(folder):
+            return file.relative_to(folder).parts[0]
+    return ""

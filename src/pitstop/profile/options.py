@@ -17,6 +17,7 @@ class Options:
 
     folder: str  # where the recording goes; absolute, since scripts change directory
     steps: int | None = None  # end the run after so many steps
+    step_kind: str = ""  # what ends a step, where an earlier run of the script has told
     warmup: int = 3  # first steps pay for allocation, autotuning and cold files
     baseline: int = 5  # undisturbed steps before the first inspected one
     inspect: int = 2  # steps looked at in depth

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from pitstop.profile.lines import origin_of, user_line
+from pitstop.profile.lines import origin_of, room_of, user_line
 
 EVERY_SECONDS = 0.001  # a step of 7 ms gets a handful of samples
 UNEVEN = 0.618  # spreads the pauses evenly over half to one and a half: no step beats in time
@@ -113,7 +113,7 @@ def _inside(frame: FrameType | None) -> str:
     """The innermost function but our own: ``PIL/ImageFile.py:load``."""
     while frame is not None:
         path = frame.f_code.co_filename
-        if origin_of(path) != "hidden" or "/torch/" in path:
+        if origin_of(path) != "hidden" or room_of("torch", path):
             return f"{'/'.join(Path(path).parts[-2:])}:{frame.f_code.co_name}"
         frame = frame.f_back
     return ""

@@ -17,7 +17,8 @@ SELF_CUTTING = ("marked", "optimizer")  # with these a step has an end of its ow
 class Steps:
     """How many steps are done, and of which kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, known_kind: str = "") -> None:
+        self._known_kind = known_kind  # by an earlier run; else it has to be guessed when to stop
         self.kind = KINDS[-1]
         self.cut_themselves = False  # whether they end by themselves, not only by the next one
         self.done = 0
@@ -40,7 +41,7 @@ class Steps:
 
     def are_enough(self, limit: int, optimizers: Optimizers) -> bool:
         """Whether the run may end; until an optimizer steps, all may be preparation for that."""
-        if self.done < limit or self.cut_themselves:
+        if self.done < limit or self.cut_themselves or self.kind == self._known_kind:
             return self.done >= limit
         self._awaits = (
             self._awaits

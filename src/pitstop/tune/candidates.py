@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Finding
 from pitstop.core.trial import Trial
@@ -98,9 +97,6 @@ def choose(
 ) -> Candidates:
     """The candidates that findings ask for, by what they promise, and those always worth a try."""
     known = {each.name: each for each in changes}
-    for name in (*choice.only, *choice.skip):
-        if name not in known:
-            raise PitstopError(f"{name}: no such change; choose from {', '.join(sorted(known))}")
     asked = {each: _asked_for(each, findings) for each in known}
     reasons: dict[str, list[str]] = {}
     chosen = []

@@ -17,7 +17,7 @@ from pitstop.core.report import Report
 from pitstop.core.units import count
 from pitstop.diagnose.recording import Recording
 from pitstop.profile import runs
-from pitstop.tune import budget, vary
+from pitstop.tune import budget, session, vary
 from pitstop.tune.budget import Costs
 from pitstop.tune.busy import busy
 from pitstop.tune.candidates import LAST, Candidate, Candidates, Choice, choose, facts_of
@@ -69,10 +69,22 @@ def pit_stop(
             tuple(quantities(asked)),
             asked.in_place,
             own_precision(profile.ranks[0]),
+            profile.ranks[0].step_kind,
         )
         if asked.vary:
             return _sweep(asked, course, profile, screen)
         return _search(asked, course, folder, tuned, profile, screen)
+
+
+def check(asked: Session) -> None:
+    """What cannot be understood is said before anything runs."""
+    quantities(asked)
+    if asked.vary:
+        vary.parse(asked.vary)
+    known = _changes()[0]
+    for name in (*asked.only, *asked.skip):
+        if name not in known:
+            raise PitstopError(f"{name}: no such change; choose from {', '.join(sorted(known))}")
 
 
 def quantities(asked: Session) -> list[Quantity]:
@@ -103,7 +115,10 @@ def _search(
     except RunError as error:
         raise PitstopError(f"the untouched script: {error.note}") from None
     written = _kept(asked, folder, tuned, found, profile)
-    patched = _patched(asked, tuned.with_suffix(".patch"), found, profile) if written else ()
+    patch = tuned.with_suffix(".patch")
+    patched = tuple(_patched(asked, patch, found, profile)) if written else ()
+    for result in (tuned, patch) if written else ():
+        session.remember(folder, result)
     about = About(
         asked.name,
         asked.goal,

@@ -41,6 +41,7 @@ class Course:
     metrics: tuple[Quantity, ...] = ()
     in_place: bool = False
     precision: str = "float32"  # what the script computes in by itself, at its coarsest
+    step_kind: str = ""  # what ends a step, as far as that is known
 
 
 class Processes:
@@ -135,6 +136,7 @@ class Processes:
             timeout_s=min(patience, patience_s),
             environment=self._environment(changes),
             in_place=self._course.in_place,
+            step_kind=self._course.step_kind,
         )
         folder = self._course.folder / f"{next(self._numbers):04}"
         try:

@@ -11,6 +11,7 @@ from pitstop.tune.change import Goal
 
 SESSIONS = Path(".pitstop") / "tune"
 FILE = "session.json"
+WRITTEN = "written"  # copies of the results, as they were written
 BUDGET_MINUTES = 30.0  # a coffee; ten candidates of a script that starts in seconds have room
 
 
@@ -56,3 +57,19 @@ def find(root: Path, name: str) -> tuple[Path, Session]:
         hint = f": choose from {', '.join(each.name for each in (found or known)[-3:])}"
         raise PitstopError(f"{name!r} {problem}{hint if known else ''}")
     return found[0], store.load(found[0] / FILE, Session)
+
+
+def remember(folder: Path, result: Path) -> None:
+    """Keep a copy of what the search has written for the user, if it has."""
+    copy = folder / WRITTEN / result.name
+    copy.parent.mkdir(exist_ok=True)
+    if result.exists():
+        copy.write_bytes(result.read_bytes())
+    else:
+        copy.unlink(missing_ok=True)
+
+
+def wrote(folder: Path, result: Path) -> bool:
+    """Whether this is what the search has written, and nobody has touched it since."""
+    copy = folder / WRITTEN / result.name
+    return copy.exists() and copy.read_bytes() == result.read_bytes()

@@ -53,6 +53,7 @@ class Settings:
     environment: Mapping[str, str] = field(default_factory=dict)
     in_place: bool = False  # let the script write where it wants to
     lists_writes: bool = False  # tell what it writes; for the first run
+    step_kind: str = ""  # what ends a step, where an earlier run has told
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,8 @@ def _run(
     )
     begun = time.monotonic()
     recording = record(
-        words, folder, settings.steps, settings.warmup, settings.inspect, tuple(also), apart
+        *(words, folder, settings.steps, settings.warmup, settings.inspect, tuple(also), apart),
+        step_kind=settings.step_kind,
     )
     wall_s = time.monotonic() - begun
     ended = ending(recording, wall_s, settings.timeout_s)
