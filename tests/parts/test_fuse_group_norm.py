@@ -131,7 +131,7 @@ def test_a_hooked_norm_keeps_its_hook_and_its_silu(calls):
     assert calls == {False: 1, True: 0}
 
 
-def test_subclasses_of_group_norm_only_if_they_compute_the_same():
+def test_subclasses_of_group_norm_give_their_silu_only_if_they_compute_the_same(calls):
     class Upcast(nn.GroupNorm):
         def forward(self, x):
             return super().forward(x.float()).type(x.dtype)
@@ -146,10 +146,21 @@ def test_subclasses_of_group_norm_only_if_they_compute_the_same():
                 return super().forward(x)
             return torch.stack([super(FrameByFrame, self).forward(f) for f in x.unbind(2)], 2)
 
-    model = nn.ModuleList([Upcast(2, 4), Doubled(2, 4), FrameByFrame(2, 4)])
-    fuse_group_norm(model)
-    assert [isinstance(each, part.FusedGroupNorm) for each in model] == [True, False, False]
+    class ByItself(nn.GroupNorm):
+        def forward(self, x):
+            return 3 * F.group_norm(x, self.num_groups)
+
+    model = nn.ModuleList([Upcast(2, 4), Doubled(2, 4), FrameByFrame(2, 4), ByItself(2, 4)])
+    clip = torch.randn(2, 4, 3, 5, 5)
+    expected = [each(clip) for each in model]
+    undo = fuse_group_norm(model)
+    assert [isinstance(each, part.FusedGroupNorm) for each in model] == [True, False, False, False]
     assert isinstance(model[0], Upcast)
+    for each, before in zip(model, expected, strict=True):
+        assert torch.allclose(each(clip), before, atol=1e-6)
+    assert calls == {False: 1 + 1 + 3, True: 0}  # a kernel for each frame
+    undo()
+    assert [type(each) for each in model] == [Upcast, Doubled, FrameByFrame, ByItself]
 
 
 def test_trains_copies_and_compiles():

@@ -2,7 +2,8 @@
 
 No module is replaced: instances change their class, so parameters, names, hooks, optimizers and
 the state dict stay what they are. A norm becomes a ``FusedGroupNorm``; a block whose ``forward``
-applies SiLU to a norm's result becomes a subclass of its own class with that pair fused.
+applies SiLU to a norm's result becomes a subclass of its own class with that pair fused. A class of
+norms that rearranges what it is given, and calls ``super().forward``, finds the kernel there.
 
 Under autocast the result keeps the type of its input, where PyTorch's would be fp32: the statistics
 are in fp32 either way, and the convolution that follows rounds to the smaller type.
@@ -37,12 +38,16 @@ class Undo:
             step()
 
 
-class FusedGroupNorm(nn.GroupNorm):
+class KernelGroupNorm(nn.GroupNorm):
     """A GroupNorm whose work is done by ``group_norm_silu``."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 (torch's name)
         """Normalise, as ``nn.GroupNorm`` does."""
         return group_norm_silu(input, self.num_groups, self.weight, self.bias, self.eps, silu=False)
+
+
+class FusedGroupNorm(KernelGroupNorm):
+    """One that can take the SiLU behind it as well."""
 
     def with_silu(self, x: torch.Tensor, channel_bias: torch.Tensor | None = None) -> torch.Tensor:
         """Add ``channel_bias``, normalise and apply SiLU."""
@@ -69,8 +74,7 @@ class FusedSequential(nn.Sequential):
 
 def fuse_group_norm(model: nn.Module) -> Undo:
     """Make every GroupNorm in ``model`` a fused one, with the SiLU after it where there is one."""
-    kinds: dict[nn.GroupNorm, Any] = {norm: type(norm) for norm in _norms(model)}
-    steps = [swap_class(norm, _fused_class(kind)) for norm, kind in kinds.items()]
+    steps = [swap_class(norm, new) for norm, new in list(_norms(model))]
     for module in model.modules():
         made = _fused_block(module)
         if made is not None:
@@ -101,12 +105,18 @@ def probe(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
     return numbers.to(like.device, like.dtype)
 
 
-def _norms(model: nn.Module) -> Iterator[nn.GroupNorm]:
+def _norms(model: nn.Module) -> Iterator[tuple[nn.GroupNorm, Any]]:
+    """Each norm that can be swapped, and the class that it should have."""
     for module in model.modules():
-        if not isinstance(module, nn.GroupNorm) or isinstance(module, FusedGroupNorm):
+        if not isinstance(module, nn.GroupNorm) or isinstance(module, KernelGroupNorm):
             continue
-        if "forward" not in vars(module) and (type(module) is nn.GroupNorm or _agrees(module)):
-            yield module
+        if "forward" in vars(module):  # wrapped from outside: leave it
+            continue
+        kind: Any = type(module)
+        if kind is nn.GroupNorm or _agrees(module):
+            yield module, _fused_class(kind)
+        elif _calls_super(kind.forward):
+            yield module, _inside_class(kind)
 
 
 def _agrees(norm: nn.GroupNorm) -> bool:
@@ -139,6 +149,17 @@ def _fused_class(norm: Any) -> Any:
     if norm is nn.GroupNorm:
         return FusedGroupNorm
     return type(f"Fused{norm.__name__}", (FusedGroupNorm, norm), {})
+
+
+@lru_cache(maxsize=256)
+def _inside_class(norm: Any) -> Any:
+    """``super().forward`` in a method of ``norm`` leads to the second of these."""
+    return type(f"Fused{norm.__name__}", (norm, KernelGroupNorm), {})
+
+
+def _calls_super(forward: Any) -> bool:
+    code = getattr(forward, "__code__", None)
+    return code is not None and {"super", "forward"} <= set(code.co_names)
 
 
 def _is_pair(module: nn.Module | None, after: nn.Module | None) -> bool:

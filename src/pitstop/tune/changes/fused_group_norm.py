@@ -19,14 +19,16 @@ def fused_group_norm(script: "Script") -> None:
     def set_up(module: Any) -> None:
         from pitstop.parts.fuse_group_norm import fuse_group_norm  # noqa: PLC0415 needs Triton
 
-        undos: list[Any] = []
-        norms = [each for each in module.modules() if isinstance(each, script.torch.nn.GroupNorm)]
-        if not norms:
-            script.needs("GroupNorm in a model on a GPU")
+        undo = fuse_group_norm(module)
+        swapped = len(undo.steps)
+        undo()
+        if not swapped:
+            script.needs("GroupNorm in a model on a GPU that works by torch's own")
             return
+        undos: list[Any] = []
         script.switch(
             lambda: undos.append(fuse_group_norm(module)), lambda: undos.pop()() if undos else None
         )
-        script.applied(len(norms))
+        script.applied(swapped)
 
     script.on_cuda_model(set_up)
