@@ -11,7 +11,8 @@
 # taming-transformers and VRT in carry/public. Timed topics run alone; `data` generates in the
 # background while the next topic runs; `wait` is a topic too. Everything printed goes to $OUT/log
 # as well, and recordings to $OUT/NAME.tgz. A topic that fails or outlasts its time costs that topic only.
-# With CALL_S a search is interrupted after so many seconds of the call, to be resumed in the next one.
+# With CALL_S a search is interrupted after so many seconds of the call, to be resumed in the next one;
+# on another machine from $OUT/NAME.search.tgz, laid into carry/searches.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 OUT=${OUT:?a folder for the results}
@@ -82,21 +83,24 @@ record() {  # NAME STEPS OPTIONS ...: a recording at full size
   tar -C "$folder/.pitstop/runs" -czf "$OUT/$name.tgz" . && ls -l "$OUT/$name.tgz"
 }
 
-tune() {  # NAME MINUTES OPTIONS ...
+tune() {  # NAME MINUTES OPTIONS ...: those of `pitstop tune`
   local words
   read -ra words <<<"$(script "$1")"
   rm -rf "${searches:?}/$1"
-  searched "$1" "${2:-8}" "${words[@]}" "${@:3}"
+  searched "$1" "${2:-8}" "${@:3}" "${words[@]}"
 }
 
-resume() { searched "$1" "${2:-8}" --resume; }  # NAME MINUTES: go on with a search, in another call
+resume() {  # NAME MINUTES: go on with a search, in another call
+  [ -d "$searches/$1" ] || { mkdir -p "$searches" && tar -C "$searches" -xzf "carry/searches/$1.search.tgz"; }
+  searched "$1" "${2:-8}" --resume
+}
 
 searched() {  # NAME MINUTES WORDS ...
   local name=$1 minutes=$2 folder=$searches/$1 seconds=$((60 * ${2%.*} + 180)) left=$((CALL_S - SECONDS))
   mkdir -p "$folder"
   (cd "$folder" && SIGNAL=INT limit $((left < seconds ? left : seconds)) pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${@:3}") 2>&1 | stamped
   cat "$folder/tuned.toml" "$folder/tuned.patch" 2>/dev/null | head -120
-  cp "$folder/tuned.toml" "$OUT/$name.toml"
+  tar -C "$searches" -czf "$OUT/$name.search.tgz" "$name"
 }
 
 by_hand() {  # NAME ROUNDS SETS ...: an expert's sets, and what `tune:NAME` has kept before; STEPS of each run
