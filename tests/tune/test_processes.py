@@ -65,9 +65,12 @@ class Script:
 
 
 class _Run:
+    steps_ms = ()
+
     def __init__(self, script, wanted):
         losses = tuple(script.losses(wanted))
         steps = (Step(script.first_ms), *[Step(100.0)] * (script.steps - 1)) * bool(script.steps)
+        steps = tuple(map(Step, self.steps_ms)) or steps
         self.evidence = Evidence(steps=steps, warmup_steps=min(3, script.steps))
         self.outcomes = [Outcome(each.name, {}, 1, "", script.effect) for each in wanted.changes]
         self.readings = Readings(losses, batches=("same",) * len(losses))
@@ -106,6 +109,13 @@ def test_a_change_that_only_rounds_is_fine_and_its_drift_is_told(track):
     assert found.drift == pytest.approx(5e-4, rel=0.01)
     assert found.tolerance == pytest.approx(1.5e-3, rel=0.01)
     assert (found.step_ms, found.peak_bytes) == (100.0, 2**30)
+
+
+def test_the_noise_of_single_steps_is_told_and_drift_is_none(track, monkeypatch):
+    monkeypatch.setattr(_Run, "steps_ms", [100, 100, 100, *(100 * 1.01**each for each in range(9))])
+    assert track(Script(rounding)).check(()).noise == pytest.approx(0.009, rel=0.05)
+    monkeypatch.setattr(_Run, "steps_ms", [900, 100, 100, *[100, 120] * 5])
+    assert track(Script(rounding)).check(()).noise == pytest.approx(0.16, rel=0.05)
 
 
 def test_weights_are_moved_in_the_coarsest_precision_of_all_changes(track):

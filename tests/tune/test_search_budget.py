@@ -152,14 +152,16 @@ def test_another_option_comes_before_others_where_the_first_falls_short_of_the_p
     assert [each.options["workers"] for each in found.kept] == tried[-1:]
 
 
-def test_a_closer_look_comes_before_further_options_of_later_candidates():
+def test_a_closer_look_at_what_was_promised_comes_before_what_was_not():
     threads = candidate("threads", options=tuple({"threads": each} for each in range(6)))
-    first_looks_s = COSTS.candidates_s([candidate("tf32"), threads.first(1)])
-    more_s = COSTS.proof_s(switched=True) + COSTS.blocks_s(6)
+    promised = candidate("tf32", predicted=0.02)
+    first_looks_s = COSTS.candidates_s([promised, threads.first(1)])
+    again_s = COSTS.proof_s(switched=True) + COSTS.run_s + COSTS.blocks_s(6)
     track = Uneven(lambda on: 100.0 * (0.98 if "tf32" in on else 1.0), noise=0.0)
-    track.budget_s = COSTS.null_s + first_looks_s + more_s + 1.0
-    search(track, [candidate("tf32"), threads])
-    assert track.runs("blocks", "tf32") == 1
+    track.budget_s = COSTS.null_s + first_looks_s + again_s + 1.0
+    search(track, [promised, threads])
+    checks = [names for kind, names in track.log if kind == "check"]
+    assert checks[:4] == [(), ("tf32",), ("tf32",), ("threads",)]
 
 
 def test_what_is_pointless_by_then_takes_no_room():
@@ -210,7 +212,7 @@ def test_closer_looks_at_one_candidate_leave_room_for_the_others(budget_s, close
     track = Simulated(faster, noise=0.05, budget_s=budget_s)
     found = search(track, [candidate("tf32"), candidate("bf16")])
     assert verdicts(found) == {"tf32": "noisy", "bf16": "kept"}
-    assert track.runs("blocks", "tf32") == closer
+    assert track.runs("blocks", "bf16", "tf32") == closer
 
 
 def test_without_room_for_fresh_pairs_all_that_was_kept_is_switched_in_one_process():

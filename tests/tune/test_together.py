@@ -1,6 +1,8 @@
 """Gains that drown in noise one by one, tried together on a simulated script."""
 
+from collections import defaultdict
 from dataclasses import replace
+from math import prod
 
 import pytest
 
@@ -32,7 +34,7 @@ def test_gains_that_drown_one_by_one_are_tried_together(length):
     assert leading(found, "time").verdict == "better"
 
 
-def test_what_was_kept_together_is_not_taken_apart_but_what_came_before_may_go():
+def test_what_was_kept_together_stays_and_what_came_before_may_go():
     """bf16 helps until all the others are there."""
 
     def step_ms(on):
@@ -44,7 +46,42 @@ def test_what_was_kept_together_is_not_taken_apart_but_what_came_before_may_go()
     assert [each.name for each in found.kept] == ["tf32", "fused-optimizer", "channels-last"]
     assert verdicts(found)[TOGETHER] == "kept"
     assert found.trials[0].note == PASSENGER
-    assert not any(names[-1:] == ("tf32",) and "channels-last" in names for _, names in track.log)
+
+
+def test_a_passenger_of_a_group_goes_where_longer_blocks_show_it():
+    """Each block is noisy; the first looks cannot tell the gain from the passenger."""
+
+    class Stepwise(Simulated):
+        steps = 4  # of a block
+
+        def _time(self, changes):
+            noise = self._random.gauss(0, 0.06 / self.steps**0.5)
+            return self.step_ms({each.name for each in changes}) * (1 + noise)
+
+        def _switched(self, changes, toggle, first=0):
+            self.steps = toggle.steps
+            lengths[toggle.changes, len(changes)].add(toggle.steps)
+            return Simulated._switched(self, changes, toggle, first)
+
+        def check(self, changes, toggle=None, patience_s=None):
+            return replace(Simulated.check(self, changes, toggle, patience_s), noise=0.06)
+
+    gains = {"tf32": 0.96, "fused-optimizer": 0.95, "channels-last": 1.0}
+    kept, lengths = [], defaultdict(set)
+    for seed in range(20):
+        track = Stepwise(lambda on: 100.0 * prod(gains[each] for each in on), budget_s=3600.0)
+        track._random.seed(seed)
+        found = search(track, SMALL)
+        kept += [each.name for each in found.kept]
+        for group in (each for each in found.trials if each.change == TOGETHER):
+            gone = [each.name for each in found.kept] != TOGETHER.split(" + ")
+            assert group.verdict != "kept" or gone == ("then without" in group.note)
+    assert kept.count("tf32") >= 17
+    assert kept.count("fused-optimizer") >= 17
+    assert kept.count("channels-last") <= 3
+    assert lengths[1, 1] == {COSTS.toggle.steps}  # a first look
+    assert lengths[3, 3] == {17}  # all of them at once
+    assert 17 in lengths[1, 3]  # all but one of them
 
 
 def test_numbers_that_drift_only_together_are_refused():

@@ -1,7 +1,7 @@
 """Budget: what runs cost, how long they should be, and what a search will take at most."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pitstop.compare.pairs import FEWEST, LOOKS, looks_within
@@ -14,6 +14,9 @@ BLOCK_SECONDS = 0.8  # of timed steps in a block: scheduling hiccups of some ms 
 BLOCK_STEPS = (1, 20)
 SHORTEST_BLOCK_S = 0.2  # shorter ones are all hiccups: fresh runs tell more, and cost as much
 LONG_STEP_S = 0.4  # what a switch leaves to the first step after it is nothing beside that
+CALM = 0.01  # noise of a block that still shows gains of some percent
+LONGEST_BLOCKS = 3  # times as long as a run: all blocks of a first look, where steps are noisy
+SHORTER = 0.75  # blocks, if those have no room
 TOGGLE_SECONDS = 2.0  # of steps before the first block: caches fill, algorithms are chosen
 TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again
 BURSTS = 2  # before a block of what comes in bursts: as much as workers read ahead by default
@@ -58,6 +61,18 @@ class Costs:
         if not self.timed:
             return self.proof_s(switched=False)
         return 0.0 if len(tried) == 1 else self.settled(*tried).proof_s(switched)
+
+    def calmer(self, noise: float) -> Iterator["Costs"]:
+        """Longer blocks, the longest first: noise of single steps averages out in them."""
+        longest = int(LONGEST_BLOCKS * self.run_s / (2 * FEWEST * self.step_s))
+        steps = min(math.ceil((noise / CALM) ** 2), longest)
+        while steps > self.toggle.steps and self.length is None:
+            yield self.of_blocks(steps)
+            steps = int(SHORTER * steps)
+
+    def of_blocks(self, steps: int) -> "Costs":
+        """Blocks of so many steps."""
+        return replace(self, toggle=replace(self.toggle, steps=steps))
 
     def settled(self, *switched: Candidate) -> "Costs":
         """The costs where these are switched: some bursts come first, and one at least is timed."""

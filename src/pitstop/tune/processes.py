@@ -5,8 +5,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
+from statistics import fmean
 
 from pitstop.compare.pairs import FEWEST, SMALLEST, Pairs
 from pitstop.compare.quantities import Quantity, Sample, sample, step_ms
@@ -26,6 +27,7 @@ SEED = 0
 PATIENCE_S = 300.0  # for compilers, beside ten times the usual, but not beyond the budget
 SLOWEST = 10  # times as long as the untouched run: such a change is none, and may hang
 MOVES = 3  # untouched runs with moved weights, where one alone nearly allows the drift
+DEVIATIONS = 1.128  # by which two draws of normal noise are apart on average
 EFFECTS: tuple[Effect, ...] = ("exact", "rounding", "other-randomness", "changes-training")
 
 
@@ -71,6 +73,7 @@ class Processes:
             compile_s=sum(each.seconds for each in compiled),
             slow_s=_slow_s(seen.evidence),
             recompiled=sum(each.again > 0 for each in compiled),
+            noise=_noise(seen.evidence),
             steps=len(seen.evidence.steps),
             times=switched,
         )
@@ -256,6 +259,13 @@ def _slow_s(evidence: Evidence) -> float:
     first = evidence.steps[: evidence.warmup_steps]
     usual_ms = len(first) * (step_ms(evidence) or 0.0)
     return max(0.0, sum(step.total_ms for step in first) - usual_ms) / 1e3
+
+
+def _noise(evidence: Evidence) -> float:
+    """The deviation of single steps from those beside them, as a share: drift is no noise."""
+    logs = [math.log(step.total_ms) for step in evidence.steady if step.total_ms > 0]
+    apart = [abs(one - other) for one, other in pairwise(logs)]
+    return fmean(apart) / DEVIATIONS if apart else 0.0
 
 
 def _by_two(blocks: Sequence[Block]) -> Iterable[tuple[Block, Block]]:

@@ -14,10 +14,11 @@ kept, what is far from that is given up early. What took much longer in its firs
 before and after it is spared the pairs.
 
 **Once more.** Gains may be too small for the noise one by one, but not all at once: what seemed
-faster and drowned is tried again, all of it together.
+faster and drowned is tried again, all of it together, in longer blocks where single steps are
+noisy. What findings had promised has its second chance before what they had not is tried at all.
 
-**Passengers.** A change may have been kept for what a later one does as well. Each is left out once
-more, and goes if it no longer helps.
+**Passengers.** A change may have been kept for what a later one does as well, or along with others.
+Each is left out once more, and goes if it no longer helps.
 
 **Proof.** Fresh processes again: the untouched script against all that was kept. They lie far apart
 in time: where the first six pairs are not clear, or the budget has no room for them, and all that
@@ -39,7 +40,7 @@ from pitstop.tune.found import PASSENGER, Asked, Found, Listener
 from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.proof import SPENT, Proof, can_switch
 from pitstop.tune.timed import Settled, in_blocks, in_pairs, mean_ms
-from pitstop.tune.together import Together, drowned, worth_another_look
+from pitstop.tune.together import JOIN, Drowned, Together, drowned, worth_another_look
 from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
 
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
@@ -59,8 +60,9 @@ class Search:
         self._asked = asked
         self._listener = listener or Listener()
         self._kept: list[Candidate] = []  # each with the one set of options that was kept
-        self._last = 1  # so many of them were kept together, after all others
-        self._drowned: list[tuple[Candidate, Trial]] = []  # what seemed faster, but was noisy
+        self._joined: list[Candidate] = []  # those of them that were kept together
+        self._drowned: list[Drowned] = []  # what seemed faster, but was noisy
+        self._again: list[Candidate] = []  # the last of them that were tried once more
         self._later: list[Candidate] = []  # those to try after this one, while there is room
         self._base = Checked()  # the last run with all that is kept
         self._fresh: set[str] = set()  # changes that turned out not to be switched in this script
@@ -77,7 +79,8 @@ class Search:
             self.found = replace(self.found, untouched=self._base)
             self._try_all(candidates)
             if self._asked.goal == "time":
-                self._try_together()
+                if name := self._try_together(self._drowned):
+                    self._note(f"not tried once more, since {SPENT}: {name}")
                 self._drop_passengers()
             if self._kept:
                 self._prove()
@@ -91,12 +94,14 @@ class Search:
         """One after the other, as far as there is room for each with those that come after it."""
         too_dear = []
         for place, candidate in enumerate(candidates):
-            name = candidate.change.name
+            name, rest = candidate.change.name, candidates[place:]
+            if candidate.predicted is None:  # what was promised comes before what was not
+                self._later = [each.first(1) for each in self._within(rest)]
+                self._try_together([each for each in self._drowned if each[0].predicted])
             if reason := self._pointless(candidate):
                 self._publish(Trial(name, "not-applicable", note=reason))
                 continue
-            rest = [each for each in candidates[place + 1 :] if not self._pointless(each)]
-            chosen = budget.within(self._costs, [candidate, *rest], self._left_s)
+            chosen = self._within(rest)
             if not chosen or chosen[0].change != candidate.change:
                 too_dear.append(name)
                 continue
@@ -107,6 +112,11 @@ class Search:
         self._later = []
         if too_dear:
             self._note(f"not tried, since {SPENT}: {', '.join(too_dear)}")
+
+    def _within(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Those that there is room for, and still a point in."""
+        rest = [each for each in candidates if not self._pointless(each)]
+        return budget.within(self._costs, rest, self._left_s)
 
     def _pointless(self, candidate: Candidate) -> str:
         """Why it need not be tried after all that was; empty where it should be."""
@@ -257,6 +267,8 @@ class Search:
         if costs.has_blocks(candidate.change.toggles):
             spare_s = self._spare_s(candidate)
             looks = costs.looks(spare_s, toggles=True, known=len(known.before))
+            if (self._later or self._drowned) and not candidate.change.alone:
+                looks = looks[:1]  # a closer one comes when all that drowned is looked at together
             changes = (*others, wanted)
             try:
                 found = in_blocks(
@@ -283,35 +295,44 @@ class Search:
 
     # Once more
 
-    def _try_together(self) -> None:
-        """What drowned in noise one by one, while there is room for it."""
-        group = worth_another_look(self._drowned, self._kept)
-        together = Together(self._track, self._costs, group)
-        if not group or not together.can_be_timed:
-            return
-        if self._left_s(*group) < together.least_s:
-            self._note(f"not tried once more, since {SPENT}: {together.name}")
-            return
+    def _try_together(self, those: Sequence[Drowned]) -> str:
+        """What drowned, in blocks as long as its noise asks for; its name where it has no room."""
+        group = worth_another_look(those, self._kept)
+        if not group or group == self._again:
+            return ""
+        lengths = (*self._costs.calmer(self._base.noise), self._costs)
+        tries = (Together(self._track, costs, group) for costs in lengths)
+        timed = [each for each in tries if each.can_be_timed]
+        left_s, later_s = self._left_s(*group), self._costs.candidates_s(self._later)
+        together = next((each for each in timed if each.least_s <= left_s), None)
+        if together is None:
+            return timed[0].name if timed else ""
+        self._again = group
         self._listener.doing(f"once more: {together.name}")
         goes_on, limit = self._goes_on(group[0]), self._asked.limit_bytes
-        trial = together.tried(
-            self._changes, self._base, limit, lambda: self._left_s(*group), goes_on
+        checked, trial = together.tried(
+            self._changes, self._base, limit, lambda: self._left_s(*group) - later_s, goes_on
         )
         if trial.verdict == "kept":
+            self._base = checked
             self._kept += group
-            self._last = len(group)
+            self._joined += group
+            self._drowned = [each for each in self._drowned if each[0] not in group]
         elif len(group) == 1:
-            return  # it was told before, and is no wiser
+            return ""  # it was told before, and is no wiser
         others = (each for each in self.found.trials if each.change != trial.change)
         self.found = replace(self.found, trials=tuple(others))
         self._publish(replace(trial, predicted=group[0].predicted if len(group) == 1 else None))
+        return ""
 
     # Passengers
 
     def _drop_passengers(self) -> None:
-        """Leave each kept change out once more; the last ones were timed on top of all others."""
-        for candidate in self._kept[: -self._last]:
+        """Leave each out once more but the last, if that was timed on top of all others."""
+        usual = self._costs
+        for candidate in self._kept if self._joined[-1:] == self._kept[-1:] else self._kept[:-1]:
             (wanted,) = candidate.wanted()
+            self._costs = self._calmest(usual) if candidate in self._joined else usual
             if self._left_s() < self._costs.timing_s(candidate):
                 self._note(f"{label(wanted)} was not left out once more, since {SPENT}")
                 continue
@@ -322,8 +343,13 @@ class Search:
             except RunError:
                 continue  # the others do not run without it
             if not weigh.helps(step) and self._holds(others):
-                self._kept.remove(candidate)
+                self._kept = [each for each in self._kept if each != candidate]
                 self._drop(label(wanted), step)
+        self._costs = usual
+
+    def _calmest(self, costs: Costs) -> Costs:
+        """The longest blocks that noise asks for: what drowned in shorter ones is seen in these."""
+        return next(costs.calmer(self._base.noise), costs)
 
     def _holds(self, others: Changes) -> bool:
         """Whether the numbers hold without a passenger: the others were tried on top of it."""
@@ -333,13 +359,15 @@ class Search:
             return False
 
     def _drop(self, name: str, step: Comparison) -> None:
-        trials = [
-            replace(each, verdict="not-faster", step=step, note=PASSENGER)
-            if (each.change, each.verdict) == (name, "kept")
-            else each
-            for each in self.found.trials
-        ]
-        self.found = replace(self.found, trials=tuple(trials), kept=self._changes)
+        def told(trial: Trial) -> Trial:
+            if trial.change == name and trial.verdict in {"kept", "noisy"}:
+                return replace(trial, verdict="not-faster", step=step, note=PASSENGER)
+            if trial.verdict == "kept" and name in trial.change.split(JOIN):
+                return replace(trial, note=f"then without {name}: {PASSENGER}")
+            return trial
+
+        trials = tuple(map(told, self.found.trials))
+        self.found = replace(self.found, trials=trials, kept=self._changes)
         self._listener.tried(next(each for each in trials if each.change == name))
 
     def _prove(self) -> None:

@@ -12,6 +12,9 @@ from pitstop.tune.plan import Wanted
 from pitstop.tune.timed import in_blocks
 from pitstop.tune.track import Changes, Checked, RunError, Track, label
 
+JOIN = " + "  # between names of changes that are tried as one
+Drowned = tuple[Candidate, Trial]  # what seemed faster, and its trial
+
 
 def drowned(candidate: Candidate, trial: Trial) -> bool:
     """Whether a change seemed faster, though not beyond the noise, and can be timed with others."""
@@ -20,11 +23,9 @@ def drowned(candidate: Candidate, trial: Trial) -> bool:
     return seems and candidate.change.toggles and not candidate.change.alone
 
 
-def worth_another_look(
-    found: Sequence[tuple[Candidate, Trial]], kept: Iterable[Candidate]
-) -> list[Candidate]:
+def worth_another_look(found: Sequence[Drowned], kept: Iterable[Candidate]) -> list[Candidate]:
     """All that drowned, without rivals; one alone only if the first look was its only one."""
-    chosen: list[tuple[Candidate, Trial]] = []
+    chosen: list[Drowned] = []
     for each, trial in found:
         beside = [*kept, *(other for other, _ in chosen)]
         if not rival(each.change, [other.change for other in beside]):
@@ -40,7 +41,7 @@ class Together:
         self._track = track
         self._costs = costs.settled(*group)
         self._wanted: list[Wanted] = [wanted for each in group for wanted in each.wanted()]
-        self.name = " + ".join(map(label, self._wanted))
+        self.name = JOIN.join(map(label, self._wanted))
         self.can_be_timed = self._costs.has_blocks(switched=True)
         self.least_s = self._costs.run_s + self._costs.blocks_s(FEWEST)
 
@@ -51,8 +52,8 @@ class Together:
         limit_bytes: int | None,
         left_s: Callable[[], float],
         goes_on: bool,
-    ) -> Trial:
-        """The verdict on all of them, on top of what is kept."""
+    ) -> tuple[Checked, Trial]:
+        """The first run with all of them, on top of what is kept, and the verdict."""
         changes = (*kept, *self._wanted)
         toggle = replace(self._costs.toggle, changes=len(self._wanted))
         looks = self._costs.looks(left_s() - self._costs.run_s, toggles=True)
@@ -61,11 +62,12 @@ class Together:
                 changes, toggle if goes_on else None, lambda: max(self.least_s, left_s())
             )
             if checked.refused:
-                return weigh.trial(self.name, checked.refused, base, checked, checked.note)
+                trial = weigh.trial(self.name, checked.refused, base, checked, checked.note)
+                return checked, trial
             settled, each = weigh.clear_or_hopeless, self._costs.pairs
             times = in_blocks(self._track, changes, toggle, looks, settled, checked.times, each)
             if len(times.before) < FEWEST:
                 raise RunError("not-applicable", "the script ends before enough blocks were timed")
         except RunError as error:
-            return Trial(self.name, error.verdict, note=error.note)
-        return weigh.by_time(self.name, base, checked, times, limit_bytes)
+            return base, Trial(self.name, error.verdict, note=error.note)
+        return checked, weigh.by_time(self.name, base, checked, times, limit_bytes)
