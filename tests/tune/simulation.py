@@ -32,7 +32,7 @@ def candidate(
         alone=alone,
         when=When(rivals=rivals, like=like),
     )
-    return Candidate(change, tuple(options), predicted, bursts=lambda _: burst)
+    return Candidate(change, tuple(options), predicted, bursts=lambda *_: burst)
 
 
 @dataclass

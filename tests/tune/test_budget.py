@@ -75,7 +75,7 @@ def test_more_options_are_tried_where_that_takes_no_room_from_later_candidates()
 
 def test_what_comes_in_bursts_settles_first_and_is_timed_over_a_whole_one():
     loader = candidate("loader", options=({"workers": 8},), alone=True)
-    loader = replace(loader, bursts=lambda options: options.get("workers", 1))
+    loader = replace(loader, bursts=lambda options, _: options.get("workers", 1))
     toggle = COSTS.settled(TOGGLED, loader).toggle
     assert (toggle.lead, toggle.lead_off, toggle.steps) == (16, 2, 8)
     assert COSTS.settled(candidate("loader", burst=1)).toggle.lead == 2

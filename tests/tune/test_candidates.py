@@ -125,8 +125,18 @@ def test_a_loader_is_tried_where_data_is_waited_for_or_a_finding_asks():
 def test_batches_come_in_bursts_of_as_many_as_there_are_workers_off_or_on(own, batches):
     facts = Facts(trained(loaders=(Loader("Clips", own, batches=9),)), "cpu", cores=8)
     (loader,) = choose(CHANGES, (), facts, Choice(only=("loader",))).chosen
-    assert loader.burst == batches
-    assert replace(loader, options=({"workers": 2},)).burst == max(2, own)
+    waiting = replace(loader, waits=True)
+    assert waiting.burst == batches
+    assert replace(waiting, options=({"workers": 2},)).burst == max(2, own)
+
+
+def test_workers_that_are_far_ahead_show_no_bursts():
+    one_would_do = trained(wait=0.5, loaders=(Loader("Clips", 0, batches=9),))
+    facts = Facts(one_would_do, "cpu", cores=8)
+    (loader,) = choose(CHANGES, (), facts, Choice(only=("loader",))).chosen
+    bursts = {each: replace(loader, options=({"workers": each},)).burst for each in (2, 4, 8)}
+    assert bursts == {2: 2, 4: 1, 8: 1}
+    assert replace(loader, options=({"workers": 8},), waits=True).burst == 8
 
 
 def test_what_changes_training_is_tried_only_on_request():

@@ -79,7 +79,7 @@ def test_what_cannot_be_switched_is_proved_by_fresh_runs_alone():
 
 def test_a_loader_that_settles_soon_is_timed_and_proved_in_blocks():
     toggles = []
-    loader = replace(LOADER, change=candidate("loader", alone=True).change, bursts=lambda _: 4)
+    loader = replace(LOADER, change=candidate("loader", alone=True).change, bursts=lambda *_: 4)
     track = Simulated(loader_bound, budget_s=COSTS.null_s + COSTS.candidate_s(loader) + 30)
     honest = track.blocks
     track.blocks = lambda changes, toggle: toggles.append(toggle) or honest(changes, toggle)

@@ -21,6 +21,7 @@ TOGGLE_SECONDS = 2.0  # of steps before the first block: caches fill, algorithms
 TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again
 BURSTS = 2  # before a block of what comes in bursts: as much as workers read ahead by default
 BURST_STEPS = 8  # timed of it at least: its steps differ more than others
+READ_STEPS = 4  # likewise, where batches are always ready with it, and read in the step without
 NULL_RUNS = 2  # the untouched script once more, and once with its weights moved by a hair
 MARGIN = 1.25  # machines slow down as they warm up, and neighbours come
 WARMUP = 3  # steps of a run that are not timed
@@ -79,12 +80,12 @@ class Costs:
         burst = max((each.burst for each in switched), default=0)
         if not burst:
             return self
-        own = max(each.bursts({}) for each in switched)
+        own = max(each.bursts({}, False) for each in switched)
         toggle = replace(
             self.toggle,
             lead=BURSTS * burst,
             lead_off=BURSTS * own,
-            steps=max(self.toggle.steps, burst, BURST_STEPS),
+            steps=max(self.toggle.steps, burst, BURST_STEPS if burst > 1 else READ_STEPS),
         )
         return replace(self, toggle=toggle)
 

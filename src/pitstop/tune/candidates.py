@@ -46,7 +46,8 @@ class Candidate:
     options: tuple[Options, ...]
     predicted: float | None = None  # share of the step that is at stake
     code: str = ""  # of the finding that asks for it
-    bursts: Callable[[Options], int] = lambda _: 0
+    bursts: Callable[[Options, bool], int] = lambda *_: 0
+    waits: bool = False  # for data, as its first run has shown
 
     @property
     def goes_on(self) -> bool:
@@ -56,7 +57,7 @@ class Candidate:
     @property
     def burst(self) -> int:
         """So many steps come at once, at most, and only together their times tell something."""
-        return max(map(self.bursts, self.options))
+        return max(self.bursts(each, self.waits) for each in self.options)
 
     def first(self, number: int) -> "Candidate":
         """With its first sets of options alone: the most promising ones."""

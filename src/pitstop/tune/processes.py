@@ -73,6 +73,7 @@ class Processes:
             compile_s=sum(each.seconds for each in compiled),
             slow_s=_slow_s(seen.evidence),
             recompiled=sum(each.again > 0 for each in compiled),
+            waits=_waits(seen.evidence),
             noise=_noise(seen.evidence),
             steps=len(seen.evidence.steps),
             times=switched,
@@ -259,6 +260,12 @@ def _slow_s(evidence: Evidence) -> float:
     first = evidence.steps[: evidence.warmup_steps]
     usual_ms = len(first) * (step_ms(evidence) or 0.0)
     return max(0.0, sum(step.total_ms for step in first) - usual_ms) / 1e3
+
+
+def _waits(evidence: Evidence) -> float:
+    """The share of its steps that is spent on waiting for data."""
+    steady = evidence.steady
+    return sum(each.data_wait_ms for each in steady) / sum(each.total_ms for each in steady)
 
 
 def _noise(evidence: Evidence) -> float:

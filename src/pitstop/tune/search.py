@@ -45,6 +45,7 @@ from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
 
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
 SHARE_OF_PROMISE = 0.5  # of a gain: an option with less is not what the finding is about
+WAITS = 0.02  # of a step: workers that are ahead leave no more of it to wait
 LEAST_PATIENCE = 2  # times what a run takes: a busy machine must not end one
 TOO_SHORT = "the script ends before enough blocks of steps were timed, and more runs have no room"
 
@@ -152,6 +153,7 @@ class Search:
 
     def _decided(self, candidate: Candidate, wanted: Wanted, checked: Checked) -> Trial:
         """Weigh a change whose numbers hold, and keep it if it is better."""
+        candidate = replace(candidate, waits=checked.waits > WAITS)
         left_s = self._track.left_s()
         trial = self._weighed(candidate, wanted, checked)
         if trial.verdict == "kept":

@@ -43,6 +43,7 @@ class Checked:
     compile_s: float = 0.0  # torch.compile's part of the run
     slow_s: float = 0.0  # what its first steps took beyond the usual, for whatever reason
     apart: float = 0.0  # of the untouched script: how far two runs of it part in time
+    waits: float = 0.0  # for data, as a share of its steps
     noise: float = 0.0  # by which its single steps differ, as a share
     recompiled: int = 0  # functions compiled again, for other shapes or values
     steps: int = 0  # that it did

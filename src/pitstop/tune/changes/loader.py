@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MOST_WORKERS = 16  # more than that only fill memory
 TRIED = 3  # numbers of workers: all cores, half of them, a quarter
+AHEAD = 4  # times as many as are needed at least: a batch is always ready
 MARGIN = 2  # times as many as are needed at least: samples differ, and workers have one thread each
 
 
@@ -39,9 +40,12 @@ def needed(evidence: Evidence) -> float:
     return reading_ms / rest_ms
 
 
-def bursts(evidence: Evidence, options: Options) -> int:
-    """Workers that begin together give their batches together."""
-    return max(1, int(options.get("workers", 1)), _own_workers(evidence))
+def bursts(evidence: Evidence, options: Options, waits: bool) -> int:
+    """Workers that begin together give their batches together; none are seen if they are ahead."""
+    workers = int(options.get("workers", 0))
+    if evidence.steady and workers >= AHEAD * needed(evidence) and workers and not waits:
+        return 1
+    return max(1, workers, _own_workers(evidence))
 
 
 def _own_workers(evidence: Evidence) -> int:
