@@ -74,7 +74,7 @@ class Processes:
             slow_s=_slow_s(seen.evidence),
             recompiled=sum(each.again > 0 for each in compiled),
             waits=_waits(seen.evidence),
-            noise=_noise(seen.evidence),
+            noise=step_noise(seen.evidence),
             steps=len(seen.evidence.steps),
             times=switched,
         )
@@ -268,7 +268,7 @@ def _waits(evidence: Evidence) -> float:
     return sum(each.data_wait_ms for each in steady) / sum(each.total_ms for each in steady)
 
 
-def _noise(evidence: Evidence) -> float:
+def step_noise(evidence: Evidence) -> float:
     """The deviation of single steps from those beside them, as a share: drift is no noise."""
     logs = [math.log(step.total_ms) for step in evidence.steady if step.total_ms > 0]
     apart = [abs(one - other) for one, other in pairwise(logs)]

@@ -1,0 +1,197 @@
+"""What a search keeps of scripts whose steps are noisy, in 8 to 30 minutes, by simulation.
+
+    python benchmarks/search.py [--searches 40] [SCRIPT ...]
+
+Scripts are known by their start, step, noise and what each change brings; nothing is run, and the
+minutes are those of a clock that is only counted. *Behind* is how much longer the step takes with
+what was kept than with all that helps; what is kept though it brings nothing is a *passenger*.
+"""
+
+import argparse
+import math
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import fmean
+
+from pitstop.compare.pairs import FEWEST, Pairs
+from pitstop.compare.quantities import Sample
+from pitstop.core.evidence import Evidence, Step
+from pitstop.tune import budget
+from pitstop.tune.candidates import Candidate
+from pitstop.tune.change import Change
+from pitstop.tune.found import Asked
+from pitstop.tune.plan import Toggle, is_on
+from pitstop.tune.processes import step_noise
+from pitstop.tune.search import Search
+from pitstop.tune.track import UNTIMED, Changes, Checked, Patience, forever
+
+MINUTES = (8, 12, 20, 30)
+SPIKE = 1.0  # what a disturbed step takes more, at most
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script, and what changes do to it: by how much of a step, and what a finding promised."""
+
+    start_s: float
+    step_s: float
+    noise: float  # of single steps, as a share
+    gains: dict[str, tuple[float, float | None]]
+    spikes: float = 0.0  # share of the steps that a neighbour disturbs
+
+    def candidates(self) -> list[Candidate]:
+        """All of them can be switched; those that read in workers are tried alone."""
+        return [
+            Candidate(
+                Change(name, "rounding", ("time",), "", lambda _: None, toggles=True, alone=alone),
+                ({},),
+                promised,
+                bursts=lambda *_, burst=int(alone): burst,
+            )
+            for name, (_, promised) in self.gains.items()
+            for alone in (name == "loader",)
+        ]
+
+    def best_s(self) -> float:
+        """A step with all that helps."""
+        return self.step_s * math.prod(1 - max(0.0, gain) for gain, _ in self.gains.values())
+
+
+FIVE: dict[str, tuple[float, float | None]] = {
+    "tf32": (0.10, None),
+    "fused-optimizer": (0.03, None),
+    "channels-last": (0.02, None),
+    "no-empty-cache": (0.0, None),
+    "cudnn-benchmark": (-0.03, None),
+}
+SCRIPTS = {
+    "quiet": Script(8.0, 0.2, 0.01, FIVE),
+    "noisy and short": Script(5.0, 0.02, 0.08, FIVE),
+    "slow to start": Script(43.0, 0.3, 0.04, FIVE, 0.03),
+    "small gains, promised": Script(
+        *(35.0, 0.43, 0.05),
+        {
+            "loader": (0.32, 0.39),
+            "tf32": (0.04, 0.05),
+            "fused-optimizer": (0.045, 0.03),
+            "fused-group-norm": (0.045, 0.03),
+            "cudnn-benchmark": (0.0, None),
+            "checkpointing-off": (0.0, None),
+        },
+        0.02,
+    ),
+    "long steps": Script(
+        *(11.0, 1.5, 0.06),
+        {
+            "loader": (0.12, 0.12),
+            "channels-last": (-0.15, 0.05),
+            "fused-group-norm": (0.09, 0.04),
+            "no-empty-cache": (0.0, 0.02),
+        },
+        0.05,
+    ),
+    "nothing helps": Script(10.0, 0.3, 0.06, dict.fromkeys(FIVE, (0.0, None)), 0.03),
+}
+
+
+class Simulated:
+    """A ``Track``: runs take the time that they would, by a clock that is only counted."""
+
+    def __init__(self, script: Script, budget_s: float, seed: int) -> None:
+        self.script = script
+        self.costs = budget.choose(script.start_s, script.step_s)
+        self.clock_s = 0.0
+        self._budget_s = budget_s
+        self._random = random.Random(seed)
+
+    def step_s(self, changes: Changes) -> float:
+        """A step without noise."""
+        gains = (self.script.gains[each.name][0] for each in changes)
+        return self.script.step_s * math.prod(1 - gain for gain in gains)
+
+    def check(
+        self, changes: Changes, toggle: Toggle | None = None, patience_s: Patience = forever
+    ) -> Checked:
+        """Its numbers always hold."""
+        del patience_s
+        runs = [self._run(changes) for _ in range(1 if changes else 1 + budget.NULL_RUNS)]
+        times = self._switched(changes, toggle) if toggle else UNTIMED
+        ms = fmean(each.total_ms for each in runs[0].steps)
+        noise = step_noise(runs[0])
+        return Checked(step_ms=ms, steps=self.costs.steps, noise=noise, times=times)
+
+    def sample(self, changes: Changes) -> Sample:
+        """A fresh run."""
+        return Sample(self._run(changes), batch=1)
+
+    def blocks(self, changes: Changes, toggle: Toggle) -> Pairs[float]:
+        """Blocks of one process."""
+        self.clock_s += self.script.start_s
+        return self._switched(changes, toggle)
+
+    def left_s(self) -> float:
+        """By the counted clock."""
+        return self._budget_s - self.clock_s
+
+    def _run(self, changes: Changes) -> Evidence:
+        self.clock_s += self.script.start_s
+        steps = self._steps(changes, self.costs.steps)[budget.WARMUP :]
+        return Evidence(steps=tuple(Step(1e3 * each) for each in steps))
+
+    def _switched(self, changes: Changes, toggle: Toggle) -> Pairs[float]:
+        self._steps(changes, toggle.warmup)
+        times: dict[bool, list[float]] = {False: [], True: []}
+        for number in range(2 * FEWEST):
+            on = is_on(number)
+            chosen = changes if on else changes[: -toggle.changes]
+            self._steps(chosen, toggle.lead_of(number))
+            times[on].append(1e3 * fmean(self._steps(chosen, toggle.steps)))
+        return Pairs(tuple(times[False]), tuple(times[True]))
+
+    def _steps(self, changes: Changes, number: int) -> list[float]:
+        step_s = self.step_s(changes)
+        steps = [step_s * self._noise() for _ in range(number)]
+        self.clock_s += sum(steps)
+        return steps
+
+    def _noise(self) -> float:
+        noise = self._random.lognormvariate(0.0, self.script.noise)
+        spiked = self._random.random() < self.script.spikes
+        return noise * (1 + SPIKE * self._random.random() if spiked else 1.0)
+
+
+def main() -> int:
+    """A table for each script."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("scripts", nargs="*", metavar="SCRIPT", help=", ".join(SCRIPTS))
+    parser.add_argument("--searches", type=int, default=40, help="for each line")
+    arguments = parser.parse_args()
+    print(f"{'script':24} {'budget':>7} {'took':>7} {'behind':>7} {'passengers':>11}  kept in")
+    for name in arguments.scripts or SCRIPTS:
+        for minutes in MINUTES:
+            _line(name, SCRIPTS[name], minutes, arguments.searches)
+    return 0
+
+
+def _line(name: str, script: Script, minutes: int, searches: int) -> None:
+    behind, took, kept = [], [], []
+    for seed in range(searches):
+        track = Simulated(script, 60.0 * minutes, seed)
+        found = Search(track, track.costs, Asked()).run(script.candidates()).kept
+        behind.append(track.step_s(found) / script.best_s() - 1)
+        took.append(track.clock_s / 60)
+        kept += [each.name for each in found]
+    share: Callable[[str], float] = lambda each: kept.count(each) / searches  # noqa: E731
+    passengers = sum(share(each) for each, (gain, _) in script.gains.items() if gain <= 0)
+    helpers = (each for each, (gain, _) in script.gains.items() if gain > 0)
+    said = ", ".join(f"{each} {share(each):.0%}" for each in helpers)
+    numbers = f"{fmean(took):5.1f}mn {fmean(behind):7.1%} {passengers:11.2f}"
+    print(f"{name:24} {minutes:5}mn {numbers}  {said}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
