@@ -97,6 +97,32 @@ def test_numbers_that_drift_only_together_are_refused():
     assert not found.kept
 
 
+def test_what_drifts_together_does_not_spoil_what_comes_later():
+    track = Uneven(small_gains, noise=0.0, budget_s=3600.0)
+
+    def check(changes, toggle=None, patience_s=None):
+        found = Simulated.check(track, changes, toggle, patience_s)
+        both = {"tf32", "bf16"} <= {each.name for each in changes}
+        return replace(found, refused="drifted", note="loss") if both else found
+
+    track.check = check
+    promised = [candidate("tf32", predicted=0.02), candidate("bf16", predicted=0.02)]
+    later = [candidate(name) for name in ("fused-optimizer", "channels-last", "threads")]
+    found = search(track, [*promised, *later])
+    assert verdicts(found)["tf32 + bf16"] == "drifted"
+    assert [each.name for each in found.kept] == ["fused-optimizer", "channels-last", "threads"]
+
+
+@pytest.mark.parametrize("length", [90, 120])
+def test_a_script_that_ends_before_long_blocks_is_timed_in_short_ones(length):
+    class Noisy(Uneven):
+        def check(self, changes, toggle=None, patience_s=None):
+            return replace(Simulated.check(self, changes, toggle, patience_s), noise=0.06)
+
+    track = Noisy(small_gains, noise=0.0, budget_s=3600.0, length=length)
+    assert verdicts(search(track, SMALL))[TOGETHER] == "kept"
+
+
 def test_a_group_of_which_no_block_is_timed_is_left_alone():
     """As where the script ends earlier with all of them."""
     track = Uneven(small_gains, noise=0.0, budget_s=300.0)

@@ -40,7 +40,14 @@ from pitstop.tune.found import PASSENGER, Asked, Found, Listener
 from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.proof import SPENT, Proof, can_switch
 from pitstop.tune.timed import Settled, in_blocks, in_pairs, mean_ms
-from pitstop.tune.together import JOIN, Drowned, Together, drowned, worth_another_look
+from pitstop.tune.together import (
+    ENDS_EARLY,
+    JOIN,
+    Drowned,
+    Together,
+    drowned,
+    worth_another_look,
+)
 from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
 
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
@@ -306,21 +313,25 @@ class Search:
         tries = (Together(self._track, costs, group) for costs in lengths)
         timed = [each for each in tries if each.can_be_timed]
         left_s, later_s = self._left_s(*group), self._costs.candidates_s(self._later)
-        together = next((each for each in timed if each.least_s <= left_s), None)
-        if together is None:
+        fitting = [each for each in timed if each.least_s <= left_s]
+        if not fitting:
             return timed[0].name if timed else ""
         self._again = group
-        self._listener.doing(f"once more: {together.name}")
+        self._listener.doing(f"once more: {fitting[0].name}")
         goes_on, limit = self._goes_on(group[0]), self._asked.limit_bytes
-        checked, trial = together.tried(
-            self._changes, self._base, limit, lambda: self._left_s(*group) - later_s, goes_on
-        )
+        for together in dict.fromkeys((fitting[0], fitting[-1])):
+            checked, trial = together.tried(
+                self._changes, self._base, limit, lambda: self._left_s(*group) - later_s, goes_on
+            )
+            if trial.note != ENDS_EARLY:  # before blocks of that length
+                break
         if trial.verdict == "kept":
             self._base = checked
             self._kept += group
             self._joined += group
+        if trial.verdict != "noisy":  # else others may join it
             self._drowned = [each for each in self._drowned if each[0] not in group]
-        elif len(group) == 1:
+        if trial.verdict != "kept" and len(group) == 1:
             return ""  # it was told before, and is no wiser
         others = (each for each in self.found.trials if each.change != trial.change)
         self.found = replace(self.found, trials=tuple(others))

@@ -12,6 +12,7 @@ from pitstop.tune.plan import Wanted
 from pitstop.tune.timed import in_blocks
 from pitstop.tune.track import Changes, Checked, RunError, Track, label
 
+ENDS_EARLY = "the script ends before enough blocks were timed"
 JOIN = " + "  # between names of changes that are tried as one
 Drowned = tuple[Candidate, Trial]  # what seemed faster, and its trial
 
@@ -67,7 +68,7 @@ class Together:
             settled, each = weigh.clear_or_hopeless, self._costs.pairs
             times = in_blocks(self._track, changes, toggle, looks, settled, checked.times, each)
             if len(times.before) < FEWEST:
-                raise RunError("not-applicable", "the script ends before enough blocks were timed")
+                raise RunError("not-applicable", ENDS_EARLY)
         except RunError as error:
             return base, Trial(self.name, error.verdict, note=error.note)
         return checked, weigh.by_time(self.name, base, checked, times, limit_bytes)
