@@ -84,7 +84,8 @@ def test_only_the_search_that_wrote_a_result_replaces_it(folder, capsys, monkeyp
         main.run(["tune", "--resume"])
     Path("tuned.toml").write_text("edited")
     assert main.run(["tune", "--resume"]) == 2
-    assert capsys.readouterr().err.count("tuned.toml is there already") == 2
+    assert main.run(["tune", "--resume", "--vary", "--x 1,2"]) == 2
+    assert capsys.readouterr().err.count("tuned.toml is there already") == 3
 
 
 def test_a_script_that_fails_by_itself_is_quoted(folder, capfd):

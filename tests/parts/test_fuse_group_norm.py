@@ -163,6 +163,25 @@ def test_subclasses_of_group_norm_give_their_silu_only_if_they_compute_the_same(
     assert [type(each) for each in model] == [Upcast, Doubled, FrameByFrame, ByItself]
 
 
+class Framewise(nn.GroupNorm):
+    def forward(self, x):
+        assert x.dim() == 5, "a clip"
+        return super().forward(x.transpose(1, 2).flatten(0, 1)).unflatten(0, (x.shape[0], -1))
+
+
+def test_what_is_saved_and_loaded_is_the_users_own(tmp_path):
+    model = nn.ModuleList([Framewise(2, 4), Consecutive()])
+    clip = torch.randn(2, 4, 3, 5, 5)
+    expected = model[0](clip)
+    fuse_group_norm(model)
+    assert torch.allclose(model[0](clip), expected, atol=1e-6)
+    torch.save(model, tmp_path / "model.pt")
+    loaded = torch.load(tmp_path / "model.pt", weights_only=False)
+    assert [type(each) for each in loaded] == [Framewise, Consecutive]
+    assert torch.equal(loaded[0](clip), expected)
+    assert [type(each) for each in copy.deepcopy(model)] == [Framewise, Consecutive]
+
+
 def test_trains_copies_and_compiles():
     block, x = Consecutive(), torch.randn(2, 4, 3, 3)
     twin = copy.deepcopy(block)

@@ -82,7 +82,8 @@ def command(
     if resume:
         folder, asked = session.find(Path.cwd(), resume)
         asked = replace(asked, budget_minutes=budget or asked.budget_minutes)
-    if not (force or varied):
+        varied = asked.vary
+    if not (force or varied):  # a sweep keeps nothing
         _refuse_to_replace(folder)
     if folder is None:
         asked = Session(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -137,9 +137,9 @@ def _agrees_on(norm: nn.GroupNorm, shape: tuple[int, ...]) -> bool | None:
         expected = nn.GroupNorm.forward(norm, x)
         try:
             found = norm.forward(x)
-        except (RuntimeError, TypeError, ValueError):
+        except Exception:  # noqa: BLE001 a stranger's code, given what it may not be made for
             return None
-    if found.shape != expected.shape:
+    if not isinstance(found, torch.Tensor) or found.shape != expected.shape:
         return False
     return torch.allclose(found, expected, rtol=PROBE_TOLERANCE, atol=PROBE_TOLERANCE)
 
@@ -148,13 +148,23 @@ def _agrees_on(norm: nn.GroupNorm, shape: tuple[int, ...]) -> bool | None:
 def _fused_class(norm: Any) -> Any:
     if norm is nn.GroupNorm:
         return FusedGroupNorm
-    return type(f"Fused{norm.__name__}", (FusedGroupNorm, norm), {})
+    return type(f"Fused{norm.__name__}", (FusedGroupNorm, norm), _pickled_as(norm))
 
 
 @lru_cache(maxsize=256)
 def _inside_class(norm: Any) -> Any:
     """``super().forward`` in a method of ``norm`` leads to the second of these."""
-    return type(f"Fused{norm.__name__}", (norm, KernelGroupNorm), {})
+    return type(f"Fused{norm.__name__}", (norm, KernelGroupNorm), _pickled_as(norm))
+
+
+def _pickled_as(kind: Any) -> dict[str, Any]:
+    """What a class made here needs so that its instances are saved, and copied, as their own."""
+
+    def reduce(module: nn.Module, protocol: Any) -> Any:
+        _, _, *state = cast("tuple[Any, ...]", nn.Module.__reduce_ex__(module, protocol))
+        return object.__new__, (kind,), *state
+
+    return {"__reduce_ex__": reduce}
 
 
 def _calls_super(forward: Any) -> bool:
@@ -194,4 +204,4 @@ def _fused_block(module: nn.Module) -> type[nn.Module] | None:
 def subclass(kind: Any, forward: Any) -> Any:
     """A class like ``kind``, in name too, with another ``forward``."""
     names = {"forward": forward, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    return type(kind.__name__, (kind,), names)
+    return type(kind.__name__, (kind,), names | _pickled_as(kind))

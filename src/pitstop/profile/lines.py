@@ -74,6 +74,7 @@ def origin_of(path: str) -> str:
     return "library" if path.startswith(_LIBRARIES) or INSTALLED.search(path) else "user"
 
 
+@lru_cache(maxsize=4096)
 def room_of(package: str, path: str) -> str:
     """The folder or file of a package that a path leads to, wherever that is installed."""
     file = Path(path)

@@ -53,8 +53,6 @@ def write_patch(
             raise PitstopError(
                 f"cannot write {target}: {error.strerror}; make it writable"
             ) from None
-    else:
-        target.unlink(missing_ok=True)  # of other changes than these
     return patch
 
 

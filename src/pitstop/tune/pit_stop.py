@@ -116,6 +116,8 @@ def _search(
         raise PitstopError(f"the untouched script: {error.note}") from None
     written = _kept(asked, folder, tuned, found, profile)
     patch = tuned.with_suffix(".patch")
+    if written and patch.exists() and session.wrote(folder, patch):
+        patch.unlink()  # of what was kept before the search was resumed
     patched = tuple(_patched(asked, patch, found, profile)) if written else ()
     for result in (tuned, patch) if written else ():
         session.remember(folder, result)

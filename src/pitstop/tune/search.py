@@ -43,6 +43,7 @@ from pitstop.tune.timed import Settled, in_blocks, in_pairs, mean_ms
 from pitstop.tune.together import (
     ENDS_EARLY,
     JOIN,
+    LEAST_PATIENCE,
     Drowned,
     Together,
     drowned,
@@ -53,7 +54,6 @@ from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
 SHARE_OF_PROMISE = 0.5  # of a gain: an option with less is not what the finding is about
 WAITS = 0.02  # of a step: workers that are ahead leave no more of it to wait
-LEAST_PATIENCE = 2  # times what a run takes: a busy machine must not end one
 TOO_SHORT = "the script ends before enough blocks of steps were timed, and more runs have no room"
 
 
@@ -89,6 +89,7 @@ class Search:
             if self._asked.goal == "time":
                 if name := self._try_together(self._drowned):
                     self._note(f"not tried once more, since {SPENT}: {name}")
+                self._drowned.clear()
                 self._drop_passengers()
             if self._kept:
                 self._prove()
@@ -326,9 +327,10 @@ class Search:
             if trial.note != ENDS_EARLY:  # before blocks of that length
                 break
         if trial.verdict == "kept":
+            self._costs = self._costs.with_compiling(self._slower_start_s(checked))
             self._base = checked
             self._kept += group
-            self._joined += group
+            self._joined += group if len(group) > 1 else []
         if trial.verdict != "noisy":  # else others may join it
             self._drowned = [each for each in self._drowned if each[0] not in group]
         if trial.verdict != "kept" and len(group) == 1:
@@ -375,9 +377,15 @@ class Search:
         def told(trial: Trial) -> Trial:
             if trial.change == name and trial.verdict in {"kept", "noisy"}:
                 return replace(trial, verdict="not-faster", step=step, note=PASSENGER)
-            if trial.verdict == "kept" and name in trial.change.split(JOIN):
-                return replace(trial, note=f"then without {name}: {PASSENGER}")
-            return trial
+            members = trial.change.split(JOIN)
+            if trial.verdict != "kept" or name not in members:
+                return trial
+            gone = [each for each in members if each not in kept]
+            if len(gone) == len(members):
+                return replace(trial, verdict="not-faster", note=PASSENGER)
+            return replace(trial, note=f"then without {', '.join(gone)}: {PASSENGER}")
+
+        kept = set(map(label, self._changes))
 
         trials = tuple(map(told, self.found.trials))
         self.found = replace(self.found, trials=trials, kept=self._changes)

@@ -13,6 +13,7 @@ from pitstop.tune.timed import in_blocks
 from pitstop.tune.track import Changes, Checked, RunError, Track, label
 
 ENDS_EARLY = "the script ends before enough blocks were timed"
+LEAST_PATIENCE = 2  # times what a run takes: a busy machine must not end one
 JOIN = " + "  # between names of changes that are tried as one
 Drowned = tuple[Candidate, Trial]  # what seemed faster, and its trial
 
@@ -60,7 +61,9 @@ class Together:
         looks = self._costs.looks(left_s() - self._costs.run_s, toggles=True)
         try:
             checked = self._track.check(
-                changes, toggle if goes_on else None, lambda: max(self.least_s, left_s())
+                changes,
+                toggle if goes_on else None,
+                lambda: max(LEAST_PATIENCE * self.least_s, left_s()),
             )
             if checked.refused:
                 trial = weigh.trial(self.name, checked.refused, base, checked, checked.note)
