@@ -48,7 +48,7 @@ def test_a_run_without_an_end_is_left_alone(waits, tmp_path):
 def test_a_trial_knows_its_last_step(tmp_path, monkeypatch):
     seen = []
 
-    def record(words, folder, steps, warmup, inspect, also, apart):
+    def record(words, folder, steps, warmup, inspect, also, apart, step_kind):
         seen.append(read_plan(also[0][1]))
         raise KeyboardInterrupt
 
