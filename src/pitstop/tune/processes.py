@@ -264,8 +264,7 @@ def _slow_s(evidence: Evidence) -> float:
 
 def _waits(evidence: Evidence) -> float:
     """The share of its steps that is spent on waiting for data."""
-    steady = evidence.steady
-    return sum(each.data_wait_ms for each in steady) / sum(each.total_ms for each in steady)
+    return evidence.mean_ms("data_wait_ms") / evidence.mean_ms("total_ms")
 
 
 def step_noise(evidence: Evidence) -> float:

@@ -374,6 +374,8 @@ class Search:
             return False
 
     def _drop(self, name: str, step: Comparison) -> None:
+        kept = set(map(label, self._changes))
+
         def told(trial: Trial) -> Trial:
             if trial.change == name and trial.verdict in {"kept", "noisy"}:
                 return replace(trial, verdict="not-faster", step=step, note=PASSENGER)
@@ -384,8 +386,6 @@ class Search:
             if len(gone) == len(members):
                 return replace(trial, verdict="not-faster", note=PASSENGER)
             return replace(trial, note=f"then without {', '.join(gone)}: {PASSENGER}")
-
-        kept = set(map(label, self._changes))
 
         trials = tuple(map(told, self.found.trials))
         self.found = replace(self.found, trials=trials, kept=self._changes)
