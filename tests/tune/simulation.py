@@ -100,6 +100,9 @@ class Simulated:
         before = tuple(self._time(changes[: -toggle.changes]) for _ in range(number))
         return Pairs(before, tuple(self._time(changes) for _ in range(number)))
 
+    def knows(self, changes):
+        return False
+
     def left_s(self):
         return self.budget_s - self.clock_s
 

@@ -40,10 +40,10 @@ def test_long_steps_warm_up_in_few(step_s, warmup):
 
 def test_the_estimate_counts_every_run():
     found = estimate(COSTS, [TOGGLED, FRESH])
-    assert found.fewest_runs == 3 + 1 + 2
-    assert found.most_runs == 6 + 0 + 12 + 12
+    assert found.fewest_runs == 2 + 1 + 2
+    assert found.most_runs == 5 + 1 + 0 + 12 + 12
     assert estimate(COSTS, [candidate("compile", alone=True)]).most_runs == 4 + 1 + 12
-    assert found.least_s == pytest.approx(6 * 7.0)
+    assert found.least_s == pytest.approx(5 * 7.0)
     assert found.most_s == pytest.approx(6 * 7 + 6.1 + 84 + 1.25 * 84)
 
 
@@ -159,7 +159,7 @@ def test_a_pair_of_which_one_run_compiles_takes_that_much_longer():
 def test_what_is_announced_names_changes_runs_and_minutes():
     said = expected([TOGGLED, FRESH], COSTS, 600.0)
     assert said.splitlines()[0] == "to try: tf32, loader"
-    assert "6 to 30 runs of 20 steps, about 42 s to 4.0 minutes (left of the budget: 10 min" in said
+    assert "5 to 30 runs of 20 steps, about 35 s to 4.0 minutes (left of the budget: 10 min" in said
     assert "compiling not counted" in expected([candidate("compile")], COSTS, 600.0)
     assert "if time is left, which --budget gives: loader" in expected([TOGGLED, FRESH], COSTS, 180)
 

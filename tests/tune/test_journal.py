@@ -2,6 +2,7 @@
 
 import pytest
 
+from pitstop.compare.pairs import FEWEST
 from pitstop.tune.found import Asked
 from pitstop.tune.journal import Journal
 from pitstop.tune.plan import Toggle, Wanted
@@ -52,6 +53,33 @@ def test_a_resumed_search_with_more_time_tries_what_had_no_room(tmp_path):
     second = Simulated(faster, noise=0.0)
     assert "loader" in {each.change for each in search(second, tmp_path).trials}
     assert ("check", ("tf32",)) not in second.log
+
+
+def test_a_resumed_search_with_more_time_goes_on_with_the_options_that_it_had_timed(tmp_path):
+    """More workers had no room: trying them now would make all that was tried on top void."""
+    sweep = candidate("loader", toggles=False, options=({"workers": 1}, {"workers": 2}))
+
+    def resumed(track):
+        return Search(Journal(track, tmp_path), COSTS, Asked()).run([sweep, candidate("tf32")])
+
+    first = Simulated(faster, noise=0.0, budget_s=225.0)
+    assert "loader workers=2" not in {each.change for each in resumed(first).trials}
+    assert first.runs("sample", "loader") >= FEWEST
+    second = Simulated(faster, noise=0.0)
+    found = resumed(second)
+    assert "loader workers=2" in found.notes[0]
+    assert "tf32" in {each.change for each in found.trials}
+    assert second.runs("check", "loader") == 0
+
+
+@pytest.mark.parametrize("interrupted_at", [3, 8])
+def test_a_resumed_search_knows_all_options_that_were_tried(tmp_path, interrupted_at):
+    sweep = candidate("loader", toggles=False, options=({"workers": 1}, {"workers": 2}))
+    first = Simulated(faster, noise=0.0, interrupt_at=interrupted_at)
+    assert Search(Journal(first, tmp_path), COSTS, Asked()).run([sweep]).interrupted
+    second = Simulated(faster, noise=0.0)
+    found = Search(Journal(second, tmp_path), COSTS, Asked()).run([sweep])
+    assert {"loader workers=1", "loader workers=2"} <= {each.change for each in found.trials}
 
 
 def test_what_only_the_budget_ended_is_run_again(tmp_path):

@@ -128,7 +128,7 @@ def test_a_script_that_computes_in_half_precision_itself_is_moved_in_that(track)
     """Under its own autocast a float32 unit moves nothing, and a compiler rounds elsewhere."""
 
     def compiled(asked):
-        return [1.0 + 3e-3 * bool(asked.changes) + 1e-2 * (asked.perturb == "bfloat16")] * 6
+        return [1.0 + 8e-3 * bool(asked.changes) + 1e-2 * (asked.perturb == "bfloat16")] * 6
 
     assert track(Script(compiled)).check(wanted("fused")).refused == "drifted"
     script = Script(compiled)
@@ -223,6 +223,31 @@ def test_untouched_runs_are_made_once(track):
     ours.check(wanted("fused"))
     plain = [each.perturb for each in script.plans if not each.changes]
     assert plain == [None, None, "float32"]
+
+
+def test_runs_with_moved_weights_are_made_for_what_drifts_alone(track):
+    """An exact change, one that rounds once, and one that spoils the losses: none needs them."""
+
+    def losses(asked):
+        names = {each.name for each in asked.changes}
+        return [] if "bf16" in names else [1.0 + 1e-6 * ("fused" in names)] * 6
+
+    script = Script(losses)
+    ours = track(script)
+    for name in ("exact", "fused", "loader"):
+        assert ours.check(wanted(name)).refused is None
+    assert len(script.plans) == 4  # a resumed search has no untouched run but its first one
+    assert ours.check(wanted("bf16")).refused == "drifted"
+    assert not any(each.perturb for each in script.plans)
+
+
+def test_a_metric_is_held_against_three_untouched_runs(track):
+    def psnr(asked):
+        return 29.0 if asked.changes or asked.perturb else 30.0
+
+    script = Script(lambda _: [1.0] * 6, psnr=psnr)
+    assert track(script, (PSNR,)).check(wanted("exact")).refused is None
+    assert [each.perturb for each in script.plans[1:]] == [None, None, "float32"]
 
 
 def test_the_null_says_how_far_the_script_parts_from_itself(track):

@@ -22,7 +22,8 @@ TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again
 BURSTS = 2  # before a block of what comes in bursts: as much as workers read ahead by default
 BURST_STEPS = 8  # timed of it at least: its steps differ more than others
 READ_STEPS = 4  # likewise, where batches are always ready with it, and read in the step without
-NULL_RUNS = 2  # the untouched script once more, and once with its weights moved by a hair
+NULL_RUNS = 2  # the untouched script, and once more
+MOVED_RUNS = 1  # once with its weights moved by a hair, for what drifts
 MARGIN = 1.25  # machines slow down as they warm up, and neighbours come
 WARMUP = 3  # steps of a run that are not timed
 OTHERS = 3  # steps that a run ends before its time: calls of other models counted at first
@@ -47,8 +48,8 @@ class Costs:
 
     @property
     def null_s(self) -> float:
-        """The untouched runs that come before all candidates."""
-        return (1 + NULL_RUNS) * self.run_s
+        """The untouched runs that all candidates are held against."""
+        return (NULL_RUNS + MOVED_RUNS) * self.run_s
 
     def proof_s(self, switched: bool) -> float:
         """Untouched against all kept, with a margin: it must not fall short.
@@ -213,10 +214,10 @@ def estimate(costs: Costs, candidates: Sequence[Candidate]) -> Estimate:
     """What to expect; close answers take more pairs than the first look, kept changes more runs."""
     tries = sum(len(each.options) for each in candidates)
     timed = sum(_timed_runs(costs.settled(each), each) for each in candidates)
-    least = costs.null_s + tries * costs.run_s
-    most = costs.null_s + costs.candidates_s(candidates) + costs.proof_s(switched=False)
-    fewest = 1 + NULL_RUNS + tries
-    return Estimate(fewest, fewest + timed + 2 * FEWEST, least, most)
+    fewest = NULL_RUNS + tries
+    least_s = fewest * costs.run_s
+    most_s = costs.null_s + costs.candidates_s(candidates) + costs.proof_s(switched=False)
+    return Estimate(fewest, fewest + MOVED_RUNS + timed + 2 * FEWEST, least_s, most_s)
 
 
 def _timed_runs(costs: Costs, candidate: Candidate) -> int:

@@ -3,14 +3,14 @@
 **Drift** is the largest relative difference of two losses of the same step, or of two gradient
 norms, or, where there are no losses, of what the model returned for the same inputs.
 
-**Tolerance.** Rounding is amplified by training, by every script in its own way. So it is measured:
-in another untouched run each weight is moved by one unit in the last place of the precision that
-the change computes in, and three times the drift of that run is allowed. One such run may drift
-little by luck: what is up to twice that far off is held against two more. What counts for a step is
-the drift up to that step: the first steps, before anything is amplified, are held to little. A
-single step may agree by luck, so the first five count as one. Where a unit of that precision makes
-another loss of it, as with a large constant that half precision cannot hold, no more than a third
-is allowed all the same.
+**Tolerance.** What rounds once in the precision that the change computes in is fine. Training
+amplifies rounding, every script in its own way, so for what drifts farther that is measured: in
+another untouched run each weight is moved by one unit in the last place of that precision, and
+three times the drift of that run is allowed. One such run may drift little by luck: what is up to
+twice that far off is held against two more. What counts for a step is the drift up to that step:
+the first steps, before anything is amplified, are held to little. A single step may agree by luck,
+so the first five count as one. Where a unit of that precision makes another loss of it, as with a
+large constant that half precision cannot hold, no more than a third is allowed all the same.
 
 **Other randomness.** Where all batches are equal the losses must agree as well. Else the dataset
 draws random numbers, and only the mean loss over three seeds can be compared.

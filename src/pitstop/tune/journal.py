@@ -18,6 +18,7 @@ from pitstop.tune.plan import Toggle
 from pitstop.tune.track import Changes, Checked, Patience, RunError, Track, forever, label
 
 UNTOUCHED = "untouched"
+KINDS = ("check", "check and blocks", "blocks", "sample")  # of questions about a single change
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,10 @@ class Journal:
 
         entry = self._answer(_question(_blocks(toggle), changes), ask)
         return Pairs(entry.before_ms, entry.after_ms)
+
+    def knows(self, changes: Changes) -> bool:
+        """Whether another answer with these changes is there, to whatever question."""
+        return any(self._known.get(_question(kind, changes)) for kind in KINDS)
 
     def left_s(self) -> float:
         """What is left of the budget, with what the answers on the disk that are to come took.

@@ -138,6 +138,9 @@ class Search:
         fine: list[tuple[Wanted, Checked]] = []
         left_out, first = [], candidate.first(planned)
         for place, wanted in enumerate(candidate.wanted()):
+            if self._was_left_out(wanted, fine):
+                left_out.append(label(wanted))
+                continue
             if place and place < planned and self._patience_s(first) < self._costs.run_s:
                 note = f"not tried, since {SPENT}"  # those before took too long
                 yield self._trial(candidate, wanted, "not-applicable", Checked(), note)
@@ -158,6 +161,11 @@ class Search:
             yield self._trial(candidate, wanted, "not-faster", checked, note)
         for wanted, checked in fine[:1]:
             yield self._decided(replace(candidate, options=(wanted.options,)), wanted, checked)
+
+    def _was_left_out(self, wanted: Wanted, fine: Sequence[tuple[Wanted, Checked]]) -> bool:
+        """Whether a search that is resumed had timed another set of options without this one."""
+        known = [self._track.knows((*self._changes, each)) for each, _ in fine]
+        return any(known) and not self._track.knows((*self._changes, wanted))
 
     def _decided(self, candidate: Candidate, wanted: Wanted, checked: Checked) -> Trial:
         """Weigh a change whose numbers hold, and keep it if it is better."""

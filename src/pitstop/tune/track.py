@@ -70,6 +70,12 @@ class Track(Protocol):
         There are fewer where the script ends before.
         """
 
+    def knows(self, changes: Changes, /) -> bool:
+        """Whether another answer with these changes lies on the disk, from before an interruption.
+
+        What was decided then need not be decided again by what time there is now.
+        """
+
     def left_s(self) -> float:
         """How much of the budget is left."""
 
