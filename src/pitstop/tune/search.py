@@ -15,7 +15,8 @@ before and after it is spared the pairs.
 
 **Once more.** Gains may be too small for the noise one by one, but not all at once: what seemed
 faster and drowned is tried again, all of it together, in longer blocks where single steps are
-noisy. What findings had promised has its second chance before what they had not is tried at all.
+noisy. What findings had promised has its second chance before what they had not is tried at all, and
+everything before what takes long to start, unless that was promised and has no room behind it.
 
 **Passengers.** A change may have been kept for what a later one does as well, or along with others.
 Each is left out once more, and goes if it no longer helps.
@@ -35,7 +36,7 @@ from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial, Verdict
 from pitstop.tune import budget, weigh
 from pitstop.tune.budget import Costs, toggled_steps
-from pitstop.tune.candidates import Candidate, rival, spared
+from pitstop.tune.candidates import LATE, Candidate, rival, spared
 from pitstop.tune.found import PASSENGER, Asked, Found, Listener
 from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.proof import SPENT, Proof, can_switch
@@ -104,9 +105,11 @@ class Search:
         too_dear = []
         for place, candidate in enumerate(candidates):
             name, rest = candidate.change.name, candidates[place:]
-            if candidate.predicted is None:  # what was promised comes before what was not
+            if candidate.predicted is None or name in LATE:  # what was promised comes first
                 self._later = [each.first(1) for each in self._within(rest)]
-                self._try_together([each for each in self._drowned if each[0].predicted])
+                self._try_together(
+                    [each for each in self._drowned if each[0].predicted or name in LATE]
+                )
             if reason := self._pointless(candidate):
                 self._publish(Trial(name, "not-applicable", note=reason))
                 continue
@@ -322,7 +325,8 @@ class Search:
         tries = (Together(self._track, costs, group) for costs in lengths)
         timed = [each for each in tries if each.can_be_timed]
         left_s, later_s = self._left_s(*group), self._costs.candidates_s(self._later)
-        fitting = [each for each in timed if each.least_s <= left_s]
+        promised_s = self._costs.candidates_s([each for each in self._later if each.predicted])
+        fitting = [each for each in timed if each.least_s <= left_s - promised_s]
         if not fitting:
             return timed[0].name if timed else ""
         self._again = group
