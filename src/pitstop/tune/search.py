@@ -15,8 +15,8 @@ before and after it is spared the pairs.
 
 **Once more.** Gains may be too small for the noise one by one, but not all at once: what seemed
 faster and drowned is tried again, all of it together, in longer blocks where single steps are
-noisy. What findings had promised has its second chance before what they had not is tried at all, and
-everything before what takes long to start, unless that was promised and has no room behind it.
+noisy. What findings had promised has its second chance before what they had not is tried at all;
+everything has it before what compiles, unless that was promised and has no room behind it.
 
 **Passengers.** A change may have been kept for what a later one does as well, or along with others.
 Each is left out once more, and goes if it no longer helps.
