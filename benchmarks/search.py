@@ -15,19 +15,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
-from pitstop.compare.pairs import FEWEST, Pairs
+from pitstop.compare.pairs import Pairs
 from pitstop.compare.quantities import Sample
 from pitstop.core.evidence import Evidence, Step
 from pitstop.tune import budget
 from pitstop.tune.candidates import Candidate
 from pitstop.tune.change import Change
 from pitstop.tune.found import Asked
+from pitstop.tune.looks import tell_enough
 from pitstop.tune.plan import Toggle, is_on
 from pitstop.tune.processes import step_noise
 from pitstop.tune.search import Search
 from pitstop.tune.track import UNTIMED, Changes, Checked, Patience, RunError, forever
 
 MINUTES = (8, 12, 20, 30)
+SLOW = math.exp(-1 / 30)  # what is left of slow noise a step later
 SPIKE = 1.0  # what a disturbed step takes more, at most
 
 
@@ -39,6 +41,7 @@ class Script:
     step_s: float
     noise: float  # of single steps, as a share
     gains: dict[str, tuple[float, float | None]]
+    wander: float = 0.0  # slow noise: of some tens of steps, as a share
     spikes: float = 0.0  # share of the steps that a neighbour disturbs
     broken: tuple[str, ...] = ()  # changes with which it fails
     compile_s: float = 0.0  # by which it starts later with torch.compile
@@ -70,8 +73,8 @@ FIVE: dict[str, tuple[float, float | None]] = {
 }
 SCRIPTS = {
     "quiet": Script(8.0, 0.2, 0.01, FIVE),
-    "noisy and short": Script(5.0, 0.02, 0.08, FIVE),
-    "slow to start": Script(43.0, 0.3, 0.04, FIVE, 0.03),
+    "noisy and short": Script(5.0, 0.02, 0.08, FIVE, 0.03),
+    "slow to start": Script(43.0, 0.3, 0.04, FIVE, 0.02, 0.03),
     "small gains, promised": Script(
         *(35.0, 0.43, 0.05),
         {
@@ -82,7 +85,7 @@ SCRIPTS = {
             "cudnn-benchmark": (0.0, None),
             "checkpointing-off": (0.0, None),
         },
-        0.02,
+        *(0.02, 0.02),
     ),
     "long steps": Script(
         *(11.0, 1.5, 0.06),
@@ -92,7 +95,7 @@ SCRIPTS = {
             "fused-group-norm": (0.09, 0.04),
             "no-empty-cache": (0.0, 0.02),
         },
-        0.05,
+        *(0.03, 0.05),
     ),
     "two fail, one compiles": Script(
         *(35.0, 0.43, 0.06),
@@ -105,11 +108,11 @@ SCRIPTS = {
             "fused-optimizer": (0.045, None),
             "compile": (0.0, None),
         },
-        0.02,
+        *(0.02, 0.02),
         ("channels-last", "bf16"),
         120.0,
     ),
-    "nothing helps": Script(10.0, 0.3, 0.06, dict.fromkeys(FIVE, (0.0, None)), 0.03),
+    "nothing helps": Script(10.0, 0.3, 0.06, dict.fromkeys(FIVE, (0.0, None)), 0.02, 0.03),
 }
 
 
@@ -122,6 +125,7 @@ class Simulated:
         self.clock_s = 0.0
         self._budget_s = budget_s
         self._random = random.Random(seed)
+        self._wander = 0.0
 
     def step_s(self, changes: Changes) -> float:
         """A step without noise."""
@@ -173,12 +177,15 @@ class Simulated:
     def _switched(self, changes: Changes, toggle: Toggle) -> Pairs[float]:
         self._steps(changes, toggle.warmup)
         times: dict[bool, list[float]] = {False: [], True: []}
-        for number in range(2 * FEWEST):
+        for number in range(2 * toggle.pairs):
             on = is_on(number)
             chosen = changes if on else changes[: -toggle.changes]
             self._steps(chosen, toggle.lead_of(number))
             times[on].append(1e3 * fmean(self._steps(chosen, toggle.steps)))
-        return Pairs(tuple(times[False]), tuple(times[True]))
+            found = Pairs(tuple(times[False]), tuple(times[True]))
+            if number % 2 and tell_enough(found):
+                break
+        return found
 
     def _begins_s(self, changes: Changes) -> float:
         compiles = any(each.name == "compile" for each in changes)
@@ -191,7 +198,9 @@ class Simulated:
         return steps
 
     def _noise(self) -> float:
-        noise = self._random.lognormvariate(0.0, self.script.noise)
+        wander = self._random.gauss(0.0, self.script.wander * math.sqrt(1 - SLOW**2))
+        self._wander = SLOW * self._wander + wander
+        noise = math.exp(self._wander + self._random.gauss(0.0, self.script.noise))
         spiked = self._random.random() < self.script.spikes
         return noise * (1 + SPIKE * self._random.random() if spiked else 1.0)
 

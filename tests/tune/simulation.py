@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from pitstop.compare.pairs import Pairs
 from pitstop.compare.quantities import Sample
 from pitstop.core.evidence import Evidence, Memory, Step
-from pitstop.tune.budget import Costs, pairs_within, toggled_steps
+from pitstop.tune.budget import Costs, pairs_within
 from pitstop.tune.candidates import Candidate
 from pitstop.tune.change import Change, When
 from pitstop.tune.found import Asked
+from pitstop.tune.looks import tell_enough
 from pitstop.tune.plan import Toggle
 from pitstop.tune.search import Search
 from pitstop.tune.track import Checked, RunError
@@ -53,7 +54,7 @@ class Simulated:
     def __post_init__(self):
         self._random = random.Random(7)
 
-    def _once(self, kind, changes, steps):
+    def _once(self, kind, changes, steps=0):
         self.log.append((kind, tuple(each.name for each in changes)))
         if self.interrupt_at == len(self.log):
             raise KeyboardInterrupt
@@ -69,8 +70,7 @@ class Simulated:
         return int((2 + sum(self.peak_gib.get(each.name, 0) for each in changes)) * GIB)
 
     def check(self, changes, toggle=None, patience_s=None):
-        more = toggled_steps(toggle) if toggle else 0
-        ms = self._once("check", changes, COSTS.steps + more)
+        ms = self._once("check", changes, COSTS.steps)
         if not changes:
             self.clock_s += COSTS.run_s  # the untouched script runs twice
         for each in changes[-1:]:
@@ -90,15 +90,26 @@ class Simulated:
         return Sample(Evidence(steps=(Step(ms),) * 10, memory=memory), batch=4)
 
     def blocks(self, changes, toggle):
-        self._once("blocks", changes, toggled_steps(toggle))
+        self._once("blocks", changes)
         return self._switched(changes, toggle)
 
     def _switched(self, changes, toggle, first=0):
         if changes[-1].name in self.breaks:
             raise self.breaks[changes[-1].name]
-        number = pairs_within(toggle, self.length - 1 - first)
-        before = tuple(self._time(changes[: -toggle.changes]) for _ in range(number))
-        return Pairs(before, tuple(self._time(changes) for _ in range(number)))
+        before, after = [], []
+        for place in range(pairs_within(toggle, self.length - 1 - first)):
+            before.append(self._time(changes[: -toggle.changes]))
+            after.append(self._block(changes, place))
+            if tell_enough(Pairs(tuple(before), tuple(after))):
+                break
+        steps = toggle.length(2 * len(before))
+        self.clock_s += steps * self.step_ms({each.name: each.options for each in changes}) / 1e3
+        return Pairs(tuple(before), tuple(after))
+
+    def _block(self, changes, place):
+        """The time of a block with the changes on, of one pair."""
+        del place
+        return self._time(changes)
 
     def knows(self, changes):
         return False
@@ -117,10 +128,8 @@ def failing(note="RuntimeError: compile"):
 class Uneven(Simulated):
     """Every other block with a change is slower by a fortieth, and the rest is faster by that."""
 
-    def _switched(self, changes, toggle, first=0):
-        found = Simulated._switched(self, changes, toggle, first)
-        after = (ms * (1 + 0.025 * (-1) ** place) for place, ms in enumerate(found.after))
-        return Pairs(found.before, tuple(after))
+    def _block(self, changes, place):
+        return self._time(changes) * (1 + 0.025 * (-1) ** place)
 
 
 def search(track, candidates, asked=None, listener=None):

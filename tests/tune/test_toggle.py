@@ -1,6 +1,8 @@
 """A GPU works behind the script's back: where that counts, its queue is emptied first."""
 
+import subprocess
 import sys
+from itertools import cycle
 
 import pytest
 
@@ -9,6 +11,7 @@ pytest.importorskip("torch")
 import torch
 
 from pitstop.tune import numbers, trials
+from pitstop.tune import toggle as toggle_module
 from pitstop.tune.plan import Plan, Toggle, Wanted, read_blocks, read_plan
 from pitstop.tune.script import Run
 from pitstop.tune.toggle import Blocks
@@ -135,3 +138,72 @@ def test_a_run_whose_numbers_count_goes_on_in_blocks_that_do_not(tmp_path, monke
     assert [block.on for block in read_blocks(folder)] == [False, True, True, False, False]
     assert len(both.evidence.steps) == 6
     assert both.readings == checked.readings
+
+
+def told_enough(off_ms, on_ms, folder, monkeypatch):
+    """After how many blocks of one step a run may end, where they take so long in turn."""
+    now, series = [0.0], {False: cycle(off_ms), True: cycle(on_ms)}
+    monkeypatch.setattr(toggle_module, "perf_counter", lambda: now[0])
+    state = [True]
+    blocks = Blocks(Toggle(steps=1, warmup=3, lead=0, pairs=24), folder, state.append)
+    for done in range(1, 3 + 46):  # at the last look it ends in any case
+        now[0] += next(series[state[-1]]) / 1e3 if done > 3 else 1.0
+        if blocks.step_ended(done):
+            return len(read_blocks(folder))
+    return None
+
+
+@pytest.mark.parametrize(
+    ("off_ms", "on_ms", "blocks"),
+    [
+        ([100.0], [80.0], 12),  # clear at the first look
+        ([100.0, 90.0], [104.0, 88.0], 24),  # seems no faster at the second
+        ([100.0, 90.0], [94.0, 92.0], None),  # seems so, and is never clear
+    ],
+)
+def test_a_run_may_end_where_its_blocks_tell_enough(off_ms, on_ms, blocks, tmp_path, monkeypatch):
+    assert told_enough(off_ms, on_ms, tmp_path, monkeypatch) == blocks
+
+
+def test_no_rank_ends_by_its_own_times(tmp_path, monkeypatch):
+    """The others would wait for it."""
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    assert told_enough([100.0], [80.0], tmp_path, monkeypatch) is None
+
+
+def test_a_trial_ends_where_its_blocks_tell_enough(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PITSTOP_CACHE", str(tmp_path / "cache"))
+    script = tmp_path / "train.py"
+    slower = "import time; time.sleep(0.1 * (not torch.is_autocast_enabled('cpu'))); return x + "
+    source = TRAINS.replace("return x + ", slower)
+    assert source != TRAINS
+    script.write_text(f"{source}\ntrain(Model(), epochs=99)\nprint('not to be seen')")
+    toggle = Toggle(steps=1, warmup=7, lead=0, pairs=24)
+    plan = Plan("", (Wanted("bf16"),), seed=0, outputs=True, toggle=toggle)
+    settings = Settings(toggle.length(48) + 1)
+    ran = run_trial([sys.executable, str(script)], plan, tmp_path / "run", settings)
+    assert ran.ending.error == ""
+    assert len(read_blocks(tmp_path / "run")) == 12
+    assert len(ran.evidence.steps) == 6
+    assert ran.evidence.steps[-1].loss is not None
+    assert "not to be seen" not in ran.recording.printed()
+
+
+def test_the_process_of_the_script_needs_nothing_but_python_and_torch():
+    """It may have less installed than ours."""
+    code = """
+import importlib, pkgutil, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"msgspec", "click", "rich", "psutil", "pynvml"}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+import pitstop.tune.script, pitstop.tune.changes
+for each in pkgutil.iter_modules(pitstop.tune.changes.__path__):
+    importlib.import_module(f"pitstop.tune.changes.{each.name}")
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -2,7 +2,8 @@
 
 from pitstop.compare.pairs import Pairs
 from pitstop.core.comparison import Comparison
-from pitstop.tune.weigh import clear, clear_or_hopeless, compared, helps, verdict_on
+from pitstop.tune.looks import clear, clear_or_hopeless, compared
+from pitstop.tune.weigh import helps, verdict_on
 
 NEVER_FASTER = Pairs((100.0,) * 6, (99.5, 108.0, 101.0, 104.0, 99.4, 106.0))
 

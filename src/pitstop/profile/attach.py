@@ -118,12 +118,11 @@ def _record(options: Options, listeners: list[Any]) -> None:
     recorder.undo = install(recorder)
     waiting = None if options.redact else answer_questions(Path(options.folder))  # with its paths
 
-    def on_step_end(done: int) -> None:
+    def on_step_end(done: int) -> bool:
         if done == 1:
             stop_answering(waiting)
             _tell_about(options.folder)
-        for each in listeners:
-            each.step_ended(done)
+        return True in [each.step_ended(done) for each in listeners]
 
     recorder.on_step_end = on_step_end
     recorder.may_note = not listeners

@@ -48,7 +48,7 @@ class Recorder:
         self.options = options
         self.alive = True
         self.undo: Callable[[], None] = lambda: None
-        self.on_step_end: Callable[[int], object] = lambda _: None  # how many are done
+        self.on_step_end: Callable[[int], bool] = lambda _: False  # of so many; true: it may end
         self.on_other_steps: Callable[[], None] = lambda: None  # steps are not model calls
         self.notes = Notes(self)
         self.may_note = True  # nobody must hear of a step as soon as it ends
@@ -375,12 +375,12 @@ class Recorder:
         self._loss = self._gradient_norm = self._scale = None
 
     def _at_step_end(self, done: int) -> None:
-        self.on_step_end(done)
+        limit = done if self.on_step_end(done) else self._limit
         late = self._meter.on_gpu and not self._scope.timed  # a GPU has come into use
         if (late or done >= self._scope.rests_until) and not self.clock.at_us:
             self._inspect(done)
         self.clock.skip()  # our own work belongs to no step
-        if done >= self._limit and self.steps.are_enough(self._limit, self._optimizers):
+        if done >= limit and self.steps.are_enough(limit, self._optimizers):
             self.close()
             raise StopAfterSteps(0)
 

@@ -14,7 +14,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from pitstop.profile.patch import Undo, patch
 from pitstop.profile.tensors import tensors_in
-from pitstop.tune.readings import BATCHES
+from pitstop.tune.plan import BATCHES
 
 SAMPLED = 4096  # numbers of each tensor that are looked at one by one; its sum covers the rest
 MOST = 1024  # batches of one run

@@ -10,12 +10,12 @@ from pitstop.tune.plan import Toggle
 
 RUN_SECONDS = 6.0  # of steps in a timed run: as long as most scripts take to start
 STEPS = (6, 60)  # timed in a run at least and at most: loaders deliver in bursts of some steps
-BLOCK_SECONDS = 0.8  # of timed steps in a block: scheduling hiccups of some ms are 1 % of it
-BLOCK_STEPS = (1, 20)
-SHORTEST_BLOCK_S = 0.2  # shorter ones are all hiccups: fresh runs tell more, and cost as much
+BLOCK_SECONDS = (0.2, 0.8)  # of timed steps in a block: shorter ones are all hiccups
+LONGEST_BLOCK = 20  # steps
 LONG_STEP_S = 0.4  # what a switch leaves to the first step after it is nothing beside that
-CALM = 0.01  # noise of a block that still shows gains of some percent
-LONGEST_BLOCKS = 3  # times as long as a run: all blocks of a first look, where steps are noisy
+CALM = 0.01  # noise of a block that shows gains of some percent
+LONGEST_BLOCKS = 10  # times as long as a run: all of them, where steps are noisy; most end before
+LONGEST_LOOK = 2.5  # likewise, for all blocks of a first look
 SHORTER = 0.75  # blocks, if those have no room
 TOGGLE_SECONDS = 2.0  # of steps before the first block: caches fill, algorithms are chosen
 TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again
@@ -27,6 +27,7 @@ MOVED_RUNS = 1  # once with its weights moved by a hair, for what drifts
 MARGIN = 1.25  # machines slow down as they warm up, and neighbours come
 WARMUP = 3  # steps of a run that are not timed
 OTHERS = 3  # steps that a run ends before its time: calls of other models counted at first
+MOST = LOOKS[-1]  # pairs of blocks in a process
 SHORTEST_START_S = 0.1  # nothing starts faster; a run of which only steps were seen is no run
 
 
@@ -66,7 +67,7 @@ class Costs:
 
     def calmer(self, noise: float) -> Iterator["Costs"]:
         """Longer blocks, the longest first: noise of single steps averages out in them."""
-        longest = int(LONGEST_BLOCKS * self.run_s / (2 * FEWEST * self.step_s))
+        longest = int(LONGEST_BLOCKS * self.run_s / (2 * MOST * self.step_s))
         steps = min(math.ceil((noise / CALM) ** 2), longest)
         while steps > self.toggle.steps and self.length is None:
             yield self.of_blocks(steps)
@@ -98,9 +99,9 @@ class Costs:
         to make up for that in more processes.
         """
         if self.length is None:
-            return FEWEST
-        found = pairs_within(self.toggle, self.length - 1)
-        if found < FEWEST and self.toggle.steps * self.step_s < SHORTEST_BLOCK_S:
+            return MOST
+        found = pairs_within(replace(self.toggle, pairs=MOST), self.length - 1)
+        if found < FEWEST and self.toggle.steps * self.step_s < BLOCK_SECONDS[0]:
             return 0
         return found // 2 * 2
 
@@ -109,11 +110,18 @@ class Costs:
         return 2 * number * self.run_s
 
     def blocks_s(self, number: int) -> float:
-        """So many pairs of blocks, a few in each process."""
-        steps = toggled_steps(self.toggle)
-        if self.length is not None:  # which a process goes on to where all pairs have no room
-            steps = min(steps, self.length)
-        return math.ceil(number / max(1, self.pairs)) * (self.start_s + steps * self.step_s)
+        """So many pairs of blocks, as many of them in each process as it has room for."""
+        if number <= 0:
+            return 0.0
+        each = min(number, max(1, self.pairs))
+        steps = toggled_steps(replace(self.toggle, pairs=each))
+        return math.ceil(number / each) * (self.start_s + steps * self.step_s)
+
+    def first_look(self, left_s: float) -> Toggle:
+        """Blocks in the run that tells a change's numbers: more pairs where they cost little."""
+        most_s = min(left_s - self.run_s, LONGEST_LOOK * self.run_s)
+        fitting = [look for look in LOOKS if self.blocks_s(look) - self.start_s <= most_s]
+        return replace(self.toggle, pairs=max(fitting, default=FEWEST))
 
     def timing_s(self, candidate: Candidate) -> float:
         """The first look at a candidate's time."""
@@ -191,22 +199,27 @@ class Estimate:
     most_s: float
 
 
-def toggled_steps(toggle: Toggle, pairs: int = FEWEST) -> int:
-    """Steps of a run with so many pairs of blocks; as many as the first look wants, if it can."""
-    return toggle.length(2 * pairs)
+def toggled_steps(toggle: Toggle) -> int:
+    """Steps of a run with all its pairs of blocks."""
+    return toggle.length(2 * toggle.pairs)
 
 
 def pairs_within(toggle: Toggle, steps: int) -> int:
-    """Pairs of blocks that so many steps have room for, at most as many as the first look wants."""
-    return next((n for n in range(FEWEST, 0, -1) if toggled_steps(toggle, n) <= steps), 0)
+    """Pairs of blocks that so many steps have room for, at most as many as are wanted."""
+    return next((n for n in range(toggle.pairs, 0, -1) if toggle.length(2 * n) <= steps), 0)
 
 
 def choose(start_s: float, step_s: float, steps: int | None = None) -> Costs:
-    """Runs of a sensible length for a script with such steps, unless the user names one."""
+    """Runs of a sensible length for a script with such steps, unless the user names one.
+
+    All blocks together take about as long as the script to start.
+    """
     timed = _within(RUN_SECONDS / step_s, *STEPS)
-    block = _within(BLOCK_SECONDS / step_s, *BLOCK_STEPS)
-    before = _within(TOGGLE_SECONDS / step_s, *TOGGLE_STEPS)
+    shortest_s, longest_s = BLOCK_SECONDS
+    block_s = min(longest_s, max(shortest_s, start_s / (2 * MOST)))
     lead = int(step_s < LONG_STEP_S)
+    block = _within(block_s / step_s, 1 + lead, LONGEST_BLOCK)
+    before = _within(TOGGLE_SECONDS / step_s, *TOGGLE_STEPS)
     return Costs(start_s, step_s, steps or WARMUP + timed, Toggle(block, before, lead))
 
 

@@ -16,7 +16,7 @@ Options = Mapping[str, Value]
 BEGIN = (
     "pitstop.tune.script:begin"  # what ``profile`` is asked to call, with a plan as its argument
 )
-CHANGES, BLOCKS = "changes.json", "blocks.json"
+CHANGES, BLOCKS, BATCHES = "changes.json", "blocks.json", "batches.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class Toggle:
     lead: int = 1  # steps after a switch that come before the timed ones, and pay for it
     changes: int = 1  # so many of the last are switched together
     lead_off: int | None = None  # after they are switched off; null: as many as after on
+    pairs: int = 6  # of blocks, at most: fewer where a look at them tells enough
 
     def lead_of(self, number: int) -> int:
         """Steps of a block that are not timed; none where the block before it was as this one."""

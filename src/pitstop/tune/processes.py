@@ -3,13 +3,13 @@
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from pathlib import Path
 from statistics import fmean
 
-from pitstop.compare.pairs import FEWEST, SMALLEST, Pairs
+from pitstop.compare.pairs import SMALLEST, Pairs
 from pitstop.compare.quantities import Quantity, Sample, sample, step_ms
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
@@ -18,6 +18,7 @@ from pitstop.core.units import percent, precise_percent
 from pitstop.tune.budget import WARMUP, Costs, toggled_steps
 from pitstop.tune.change import Change, Effect
 from pitstop.tune.guard import FLOORS, SEEDS, Guarded, Untouched, guard
+from pitstop.tune.looks import pairs_of
 from pitstop.tune.plan import Block, Plan, Toggle, read_blocks
 from pitstop.tune.readings import Readings
 from pitstop.tune.track import Changes, Checked, Patience, RunError, forever
@@ -121,9 +122,7 @@ class Processes:
         run, seen = self._run(
             changes, plan, steps, lambda folder: found.extend(read_blocks(folder)), patience_s
         )
-        pairs = [sorted(pair, key=lambda each: each.on) for pair in _by_two(found)][:FEWEST]
-        times = Pairs(tuple(off.ms for off, _ in pairs), tuple(on.ms for _, on in pairs))
-        return run, seen, times
+        return run, seen, pairs_of(found[: 2 * plan.toggle.pairs] if plan.toggle else ())
 
     def _run(
         self,
@@ -286,7 +285,3 @@ def step_noise(evidence: Evidence) -> float:
     logs = [math.log(step.total_ms) for step in evidence.steady if step.total_ms > 0]
     apart = [abs(one - other) for one, other in pairwise(logs)]
     return fmean(apart) / DEVIATIONS if apart else 0.0
-
-
-def _by_two(blocks: Sequence[Block]) -> Iterable[tuple[Block, Block]]:
-    return zip(blocks[::2], blocks[1::2], strict=False)

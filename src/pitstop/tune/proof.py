@@ -14,10 +14,10 @@ from pitstop.compare.judge import judge
 from pitstop.compare.pairs import Pairs, looks_within
 from pitstop.compare.quantities import Sample
 from pitstop.core.units import count
-from pitstop.tune import weigh
 from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import Candidate
 from pitstop.tune.found import PASSENGER, Asked, Found, Listener, leading
+from pitstop.tune.looks import compared
 from pitstop.tune.timed import in_blocks
 from pitstop.tune.track import RunError, Track
 
@@ -83,10 +83,10 @@ class Proof:
         kept = self.found.kept
         toggle = replace(self._costs.toggle, changes=len(kept))
         looks = looks_within(affordable)
-        times = in_blocks(self._track, kept, toggle, looks, weigh.clear, each=self._costs.pairs)
+        times = in_blocks(self._track, kept, toggle, looks, each=self._costs.pairs)
         if len(times.before) < pairs.FEWEST:
             return False  # the script is too short to be cut into blocks
-        step = weigh.compared(times)
+        step = compared(times)
         step = replace(step, reason=f"{step.reason}, by blocks of steps")
         others = (each for each in self.found.proof if each.metric != step.metric)
         self.found = replace(self.found, proof=(step, *others))

@@ -204,12 +204,15 @@ class Run:
             self._undos.append(batches.record(self._folder, lambda: self._counts))
         self._blocks = Blocks(plan.toggle, self._folder, self._turn) if plan.toggle else None
 
-    def step_ended(self, done: int) -> None:
-        """The recorder counts the steps; their ends are where a change may be switched."""
-        if self._blocks:
-            self._blocks.step_ended(done)
-        if self._last and done >= self._last:
+    def step_ended(self, done: int) -> bool:
+        """The recorder counts the steps; their ends are where a change may be switched.
+
+        Whether the run has told enough.
+        """
+        enough = self._blocks.step_ended(done) if self._blocks else False
+        if enough or (self._last and done >= self._last):
             empty_queue()  # losses and times of steps that the GPU has not done are unknown
+        return enough
 
     def close(self) -> None:
         """Write what became of the changes, and undo them."""

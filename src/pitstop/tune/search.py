@@ -31,13 +31,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pitstop.compare import pairs
-from pitstop.compare.pairs import Pairs
+from pitstop.compare.pairs import LOOKS, Pairs
 from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial, Verdict
 from pitstop.tune import budget, weigh
-from pitstop.tune.budget import Costs, toggled_steps
+from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import LATE, Candidate, rival, spared
 from pitstop.tune.found import PASSENGER, Asked, Found, Listener
+from pitstop.tune.looks import EARLIEST, clear, clear_or_hopeless, compared
 from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.proof import SPENT, Proof, can_switch
 from pitstop.tune.timed import Settled, in_blocks, in_pairs, mean_ms
@@ -48,6 +49,7 @@ from pitstop.tune.together import (
     Drowned,
     Together,
     drowned,
+    looked_at_closely,
     worth_another_look,
 )
 from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
@@ -55,6 +57,7 @@ from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
 SHARE_OF_PROMISE = 0.5  # of a gain: an option with less is not what the finding is about
 WAITS = 0.02  # of a step: workers that are ahead leave no more of it to wait
+MANY_TO_FEW = LOOKS[::-1]  # pairs: fewer where there is no room for more
 TOO_SHORT = "the script ends before enough blocks of steps were timed, and more runs have no room"
 
 
@@ -200,9 +203,11 @@ class Search:
         return self._left_s(first) - self._costs.timing_s(first) >= self._costs.run_s
 
     def _checked(self, candidate: Candidate, wanted: Wanted) -> Checked:
-        toggle = self._costs.settled(candidate).toggle if self._goes_on(candidate) else None
+        costs = self._costs.settled(candidate)
+        goes_on = self._goes_on(candidate)
+        toggle = costs.first_look(self._spare_s(candidate)) if goes_on else None
         try:
-            usual_s = self._costs.run_s + (self._costs.timing_s(candidate) if toggle else 0.0)
+            usual_s = costs.run_s + (costs.blocks_s(toggle.pairs) if toggle else 0.0)
             return self._track.check(
                 (*self._changes, wanted),
                 toggle,
@@ -223,7 +228,7 @@ class Search:
 
     def _ended_early(self, toggle: Toggle, blocks: int) -> None:
         """The script has no more steps than that, and so many pairs of blocks."""
-        length = toggled_steps(toggle, blocks) + 1
+        length = toggle.length(2 * blocks) + 1
         self._costs = self._costs.of_length(max(length, self._base.steps))
 
     def _rank(self, checked: Checked) -> float:
@@ -243,7 +248,7 @@ class Search:
                 later_s = self._slower_start_s(checked)
                 note = f"no room in the budget for its pairs: each run starts {later_s:.0f} s later"
                 return self._trial(candidate, wanted, "not-applicable", checked, note)
-            times = self._timed(candidate, self._changes, weigh.clear_or_hopeless, checked.times)
+            times = self._timed(candidate, self._changes, clear_or_hopeless, checked.times)
         except RunError as error:
             return self._trial(candidate, wanted, error.verdict, checked, error.note)
         limit, name = self._asked.limit_bytes, label(wanted)
@@ -292,9 +297,7 @@ class Search:
                 looks = looks[:1]  # a closer one comes when all that drowned is looked at together
             changes = (*others, wanted)
             try:
-                found = in_blocks(
-                    self._track, changes, costs.toggle, looks, settled, known, costs.pairs
-                )
+                found = in_blocks(self._track, changes, costs.toggle, looks, known, costs.pairs)
             except RunError as error:
                 if not _cannot_be_switched(candidate, error):
                     raise
@@ -307,7 +310,7 @@ class Search:
         if candidate.change.name in self._fresh and left_s < costs.timing_s(candidate):
             raise RunError("not-applicable", f"not timed, since {SPENT}")
         looks = costs.looks(self._spare_s(candidate), toggles=False)
-        return in_pairs(self._track, wanted, others, (weigh.EARLIEST, *looks), settled)
+        return in_pairs(self._track, wanted, others, (EARLIEST, *looks), settled)
 
     def _unswitched(self, candidate: Candidate) -> Candidate:
         """A change that this script does not let be switched, after all."""
@@ -321,8 +324,11 @@ class Search:
         group = worth_another_look(those, self._kept)
         if not group or group == self._again:
             return ""
-        lengths = (*self._costs.calmer(self._base.noise), self._costs)
-        tries = (Together(self._track, costs, group) for costs in lengths)
+        tries = [
+            Together(self._track, costs, group) for costs in self._costs.calmer(self._base.noise)
+        ]
+        if not looked_at_closely(group, those):
+            tries += [Together(self._track, self._costs, group, pairs) for pairs in MANY_TO_FEW]
         timed = [each for each in tries if each.can_be_timed]
         left_s, later_s = self._left_s(*group), self._costs.candidates_s(self._later)
         promised_s = self._costs.candidates_s([each for each in self._later if each.predicted])
@@ -366,7 +372,7 @@ class Search:
             self._listener.doing(f"all that is kept, without {label(wanted)}")
             others = tuple(each for each in self._changes if each != wanted)
             try:
-                step = weigh.compared(self._timed(candidate, others, weigh.clear))
+                step = compared(self._timed(candidate, others, clear))
             except RunError:
                 continue  # the others do not run without it
             if not weigh.helps(step) and self._holds(others):

@@ -1,10 +1,12 @@
 """Timed: pairs of times without and with a change, from blocks of steps or from fresh processes."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pitstop.compare import pairs
 from pitstop.compare.pairs import Pairs
 from pitstop.compare.quantities import Sample, step_ms
+from pitstop.tune.looks import tell_enough
 from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.track import UNTIMED, Changes, RunError, Track
 
@@ -44,24 +46,27 @@ def in_blocks(
     changes: Changes,
     toggle: Toggle,
     looks: Sequence[int],
-    settled: Settled,
     known: Pairs[float] = UNTIMED,
-    each: int = pairs.FEWEST,
+    each: int = pairs.LOOKS[-1],
 ) -> Pairs[float]:
     """Pairs of blocks with the last changes off and on, until a look settles it.
 
-    A process gives so many as ``each``; fewer come back where the script ends before.
+    A process gives so many as ``each`` at most, and fewer than the first look wants only where the
+    script ends before; then fewer come back.
     """
     even = len(known.before) // 2 * 2  # every other pair begins with the change on
-    found = Pairs(known.before[:even], known.after[:even])
-    while len(found.before) < looks[-1]:
-        if len(found.before) in looks and settled(found):
+    before, after = known.before[:even], known.after[:even]
+    looked = 0
+    while len(before) < looks[-1]:
+        look = max((each for each in looks if each <= len(before)), default=0)
+        if look > looked and tell_enough(Pairs(before[:look], after[:look])):
+            return Pairs(before[:look], after[:look])
+        looked = look
+        asked = min(each, looks[-1] - len(before))
+        asked += asked % 2
+        new = track.blocks(changes, replace(toggle, pairs=asked)) if asked else UNTIMED
+        before, after = (*before, *new.before[:asked]), (*after, *new.after[:asked])
+        if len(new.before) < min(asked, pairs.FEWEST) or not asked:
             break
-        new = track.blocks(changes, toggle)
-        most = next(look for look in looks if look > len(found.before))  # no look is passed over
-        before = (*found.before, *new.before[:each])
-        after = (*found.after, *new.after[:each])
-        found = Pairs(before[:most], after[:most])
-        if not each or len(new.before) < each:
-            break
-    return found
+    even = len(before) // 2 * 2
+    return Pairs(before[:even], after[:even]) if even >= pairs.FEWEST else Pairs(before, after)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pitstop.compare.pairs import FEWEST
 from pitstop.core.trial import Trial
 from pitstop.tune import weigh
-from pitstop.tune.budget import Costs
+from pitstop.tune.budget import MOST, Costs
 from pitstop.tune.candidates import Candidate, rival
 from pitstop.tune.plan import Wanted
 from pitstop.tune.timed import in_blocks
@@ -26,26 +26,33 @@ def drowned(candidate: Candidate, trial: Trial) -> bool:
 
 
 def worth_another_look(found: Sequence[Drowned], kept: Iterable[Candidate]) -> list[Candidate]:
-    """All that drowned, without rivals; one alone only if the first look was its only one."""
-    chosen: list[Drowned] = []
-    for each, trial in found:
-        beside = [*kept, *(other for other, _ in chosen)]
-        if not rival(each.change, [other.change for other in beside]):
-            chosen.append((each, trial))
-    looked = [trial.step.pairs for _, trial in chosen if trial.step]
-    return [] if len(chosen) == 1 and looked != [FEWEST] else [each for each, _ in chosen]
+    """All that drowned, without rivals."""
+    chosen: list[Candidate] = []
+    for each, _ in found:
+        if not rival(each.change, [other.change for other in (*kept, *chosen)]):
+            chosen.append(each)
+    return chosen
+
+
+def looked_at_closely(group: Sequence[Candidate], found: Sequence[Drowned]) -> bool:
+    """Whether it is one alone, timed by as many pairs as can be: only longer blocks tell more."""
+    looked = [trial.step.pairs for each, trial in found if each in group and trial.step]
+    return looked == [MOST]
 
 
 class Together:
     """Some changes as one: their numbers, and their time in blocks of steps."""
 
-    def __init__(self, track: Track, costs: Costs, group: Sequence[Candidate]) -> None:
+    def __init__(
+        self, track: Track, costs: Costs, group: Sequence[Candidate], pairs: int = MOST
+    ) -> None:
         self._track = track
         self._costs = costs.settled(*group)
+        self._pairs = pairs
         self._wanted: list[Wanted] = [wanted for each in group for wanted in each.wanted()]
         self.name = JOIN.join(map(label, self._wanted))
         self.can_be_timed = self._costs.has_blocks(switched=True)
-        self.least_s = self._costs.run_s + self._costs.blocks_s(FEWEST)
+        self.least_s = self._costs.run_s + self._costs.blocks_s(pairs)
 
     def tried(
         self,
@@ -57,7 +64,7 @@ class Together:
     ) -> tuple[Checked, Trial]:
         """The first run with all of them, on top of what is kept, and the verdict."""
         changes = (*kept, *self._wanted)
-        toggle = replace(self._costs.toggle, changes=len(self._wanted))
+        toggle = replace(self._costs.toggle, changes=len(self._wanted), pairs=self._pairs)
         looks = self._costs.looks(left_s() - self._costs.run_s, toggles=True)
         try:
             checked = self._track.check(
@@ -68,8 +75,8 @@ class Together:
             if checked.refused:
                 trial = weigh.trial(self.name, checked.refused, base, checked, checked.note)
                 return checked, trial
-            settled, each = weigh.clear_or_hopeless, self._costs.pairs
-            times = in_blocks(self._track, changes, toggle, looks, settled, checked.times, each)
+            each = self._costs.pairs
+            times = in_blocks(self._track, changes, toggle, looks, checked.times, each)
             if len(times.before) < FEWEST:
                 raise RunError("not-applicable", ENDS_EARLY)
         except RunError as error:

@@ -4,6 +4,9 @@ Blocks alternate as runs do in ``compare.pairs``: off on, on off, off on. Both s
 then: the changes are on in all steps of the warm-up but the last. Where steps are short, the first
 after each switch pays for it and is not timed. A GPU works behind the script's back, so its
 queue is emptied at both ends of what is timed.
+
+Many short blocks tell more than a few long ones: what drifts slowly cancels in each pair. As soon
+as a look at the pairs tells enough, the run may end.
 """
 
 from collections.abc import Callable
@@ -11,7 +14,9 @@ from pathlib import Path
 from time import perf_counter
 
 import torch
+from torch import distributed
 
+from pitstop.tune.looks import pairs_of, tell_enough
 from pitstop.tune.plan import BLOCKS, Block, Toggle, is_on, write
 
 
@@ -27,9 +32,9 @@ class Blocks:
         self._first = 0  # steps that were done before its first timed one
         self._begun = 0.0
 
-    def step_ended(self, done: int) -> None:
-        """So many steps are done."""
-        toggle = self._toggle
+    def step_ended(self, done: int) -> bool:
+        """So many steps are done; whether the blocks tell enough."""
+        toggle, enough = self._toggle, False
         if done == toggle.warmup - 1:
             self._switch(False)
         if done == toggle.warmup:  # once more where the steps before were taken for others
@@ -38,9 +43,11 @@ class Blocks:
             self._begin(0, done)
         elif done > toggle.warmup and done == self._first + toggle.steps:
             self._finish()
+            enough = len(self._blocks) % 2 == 0 and tell_enough(pairs_of(self._blocks)) and _alone()
             self._begin(self._number + 1, done)
         if done == self._first:
             self._begun = _now()
+        return enough
 
     def _begin(self, number: int, done: int) -> None:
         self._number, self._first = number, done + self._toggle.lead_of(number)
@@ -51,6 +58,11 @@ class Blocks:
         ms = (_now() - self._begun) * 1000 / steps
         self._blocks.append(Block(is_on(self._number), self._first, steps, ms))
         write(self._folder, BLOCKS, self._blocks)
+
+
+def _alone() -> bool:
+    """Whether no other process waits for this one: each would look at times of its own."""
+    return not (distributed.is_available() and distributed.is_initialized())
 
 
 def empty_queue() -> None:

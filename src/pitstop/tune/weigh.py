@@ -11,43 +11,13 @@ from pitstop.core.comparison import Comparison
 from pitstop.core.timing import Timing
 from pitstop.core.trial import Trial, Verdict
 from pitstop.core.units import binary_bytes, count, percent
+from pitstop.tune.looks import EARLIEST, cannot_help, compared
 from pitstop.tune.track import Checked
 
 FEWEST_SAMPLES = 4  # that a Timing is made of
 PEAK = pairs.Quality("peak memory", "bytes")
-# Pairs, and the share of the noise that a gain must have by then. In simulations with normal,
-# heavy, drifting and spiky noise this gives up at most 2 in 100 changes that help and would have
-# been kept; of those that do not help it gives up half after 6 pairs, and most others after 12.
-HOPE = {6: 0.0, 12: 0.25}
-# Pairs of fresh runs after which what was never faster is given up. In the same simulations that
-# costs some 6 in 100 changes at worst that help and would have been kept, mostly gains of 2 %; with
-# noise of 1 % or less it spares half or more of those that do not help eight runs.
-EARLIEST = 2
 NEAR_LIMIT = 0.92  # of the device's memory: the rest goes to fragments, cuDNN and longer inputs
 WORTH_BYTES = 0.03  # of the peak: what a change must save at least to be kept for memory
-
-
-def compared(times: Pairs[float]) -> Comparison:
-    """The step time with a change against that without."""
-    return pairs.verdict(times.before, times.after, pairs.noise(times.before, times.after))
-
-
-def clear(times: Pairs[float]) -> bool:
-    """Whether more pairs would not change what becomes of it."""
-    step = compared(times)
-    return step.verdict != "inconclusive" or _cannot_help(step)
-
-
-def clear_or_hopeless(times: Pairs[float]) -> bool:
-    """Whether it is clear, or so far from a gain that more pairs would hardly show one."""
-    if len(times.before) == EARLIEST:
-        both = zip(times.before, times.after, strict=True)
-        return all(after > (1 - pairs.SMALLEST) * before for before, after in both)
-    step, share = compared(times), HOPE.get(len(times.before))
-    if share is None or step.ratio is None:
-        return clear(times)
-    noise = pairs.noise(times.before, times.after).largest
-    return clear(times) or 1 - step.ratio < share * noise
 
 
 def verdict_on(step: Comparison) -> tuple[Verdict, str]:
@@ -58,7 +28,7 @@ def verdict_on(step: Comparison) -> tuple[Verdict, str]:
         return "not-faster", "slower"
     if step.pairs == EARLIEST:
         return "not-faster", f"no gain in any of {EARLIEST} pairs"
-    if step.verdict == "same" or _cannot_help(step):
+    if step.verdict == "same" or cannot_help(step):
         return "not-faster", f"no gain of {percent(pairs.SMALLEST)} or more"
     return "noisy", step.reason
 
@@ -135,8 +105,3 @@ def peaks(before: Checked, after: Checked) -> Comparison | None:
 def timing(samples: Sequence[float]) -> Timing | None:
     """The samples as a Timing, where they are enough for one."""
     return Timing(tuple(samples)) if len(samples) >= FEWEST_SAMPLES else None
-
-
-def _cannot_help(step: Comparison) -> bool:
-    """Whether even the better end of the interval is no gain worth having."""
-    return step.low is not None and step.low > 1 - pairs.SMALLEST
