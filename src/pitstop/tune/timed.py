@@ -58,7 +58,7 @@ def in_blocks(
     before, after = known.before[:even], known.after[:even]
     looked = 0
     while len(before) < looks[-1]:
-        look = max((each for each in looks if each <= len(before)), default=0)
+        look = max((number for number in looks if number <= len(before)), default=0)
         if look > looked and tell_enough(Pairs(before[:look], after[:look])):
             return Pairs(before[:look], after[:look])
         looked = look
