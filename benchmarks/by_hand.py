@@ -1,9 +1,12 @@
 """What an expert reaches by hand: sets of changes that he names, each in fresh processes.
 
     python benchmarks/by_hand.py tf32+bf16 bf16+compile:scope=blocks @tuned.toml -- train.py [ARGS]
+    python benchmarks/by_hand.py @tuned.toml//fused-optimizer+channels-last -- train.py [ARGS]
 
 The untouched script and each set run in turn, round after round. ``@FILE`` is what `pitstop tune`
-has kept: it should be within 5 % of the best of them. What fails says so and is left out.
+has kept: it should be within 5 % of the best of them. What fails says so and is left out. What
+stands behind ``//`` is switched off and on in one process, on top of the rest: fresh runs differ by
+more than what is left to gain.
 """
 
 import argparse
@@ -13,17 +16,21 @@ import time
 from pathlib import Path
 from statistics import median
 
+from pitstop.compare.pairs import LOOKS
 from pitstop.core.errors import PitstopError
 from pitstop.tune.budget import Costs
 from pitstop.tune.change import find_change
+from pitstop.tune.looks import compared
 from pitstop.tune.plan import Toggle, Value, Wanted
 from pitstop.tune.processes import Course, Processes
 from pitstop.tune.timed import mean_ms
 from pitstop.tune.track import Changes, RunError
 from pitstop.tune.tuned import read_tuned
 
+BLOCK = 2  # steps, of what is switched
 PATIENCE_S = 240.0  # for one run, compilation included
 UNTOUCHED = "untouched"
+ON_TOP = "//"
 
 
 def parse(words: str) -> Changes:
@@ -44,6 +51,17 @@ def _value(text: str) -> Value:
     return int(text) if text.isdecimal() else text
 
 
+def _print_blocks(name: str, track: Processes, changes: Changes, toggle: Toggle) -> None:
+    try:
+        step = compared(track.blocks(changes, toggle))
+    except RunError as error:
+        print(f"{name}: {error.verdict}, {error.note}", flush=True)
+        return
+    ends = f" ({step.low:.3f} to {step.high:.3f})" if step.low and step.high else ""
+    ms = f"{step.before:.1f} to {step.after:.1f} ms"
+    print(f"{name}: {ms}, {step.ratio:.3f}{ends}, {step.pairs} pairs: {step.verdict}", flush=True)
+
+
 def main() -> int:
     """Run all sets, print the steps of each run, and last a table, the fastest first."""
     ours = sys.argv[1 : sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
@@ -57,10 +75,16 @@ def main() -> int:
     arguments = parser.parse_args(ours)
     if not script:
         parser.error("after -- comes the script")
+    whole = [words for words in arguments.sets if ON_TOP not in words]
     try:
-        sets = {UNTOUCHED: (), **{words: parse(words) for words in arguments.sets}}
-        names = {wanted.name for changes in sets.values() for wanted in changes}
-        known = {name: find_change(name) for name in names}
+        sets = {UNTOUCHED: (), **{words: parse(words) for words in whole}} if whole else {}
+        on_top = {
+            words: tuple(map(parse, words.split(ON_TOP)))
+            for words in arguments.sets
+            if ON_TOP in words
+        }
+        every = (*sets.values(), *(part for parts in on_top.values() for part in parts))
+        known = {each.name: find_change(each.name) for changes in every for each in changes}
     except PitstopError as error:
         parser.error(str(error))
     times: dict[str, list[float]] = {name: [] for name in sets}
@@ -79,6 +103,11 @@ def main() -> int:
                     continue
                 times[name].append(ms)
                 print(f"{name}: {ms:.1f} ms ({time.monotonic() - begun:.0f} s)", flush=True)
+        for name, (base, more) in on_top.items():
+            toggle = Toggle(BLOCK, arguments.steps, changes=len(more), pairs=LOOKS[-1])
+            _print_blocks(name, track, (*base, *more), toggle)
+    if not whole:
+        return 0
     if not times.get(UNTOUCHED):
         return 1
     before = median(times[UNTOUCHED])

@@ -6,6 +6,7 @@
 #   OUT=/tmp/out bash benchmarks/gpu.sh tune:frame_interpolation:8 tune:vae:5      (minutes)
 #   OUT=/tmp/out bash benchmarks/gpu.sh resume:frame_interpolation:6               (where it ended)
 #   OUT=/tmp/out bash benchmarks/gpu.sh tune:vae:5 by_hand:vae:1:bf16+compile,scope=blocks     (rounds)
+#   OUT=/tmp/out bash benchmarks/gpu.sh tune:vae:5 by_hand:vae:1://cudnn-benchmark   (on top of what was kept)
 #
 # Packages that the machine lacks may lie in carry/site-packages, the clones LDMVFI,
 # taming-transformers and VRT in carry/public. Timed topics run alone; `data` generates in the
@@ -104,10 +105,12 @@ searched() {  # NAME MINUTES WORDS ...
 }
 
 by_hand() {  # NAME ROUNDS SETS ...: an expert's sets, and what `tune:NAME` has kept before; STEPS of each run
-  local kept=$searches/$1/tuned.toml words
+  local kept=$searches/$1/tuned.toml words rounds=${2:-2}
   read -ra words <<<"$(script "$1")"
+  shift 2
+  set -- "${@/#\/\//@$kept//}"  # //MORE: on top of what was kept
   [ -e "$kept" ] && set -- "$@" "@$kept"
-  limit 560 "$PYTHON" benchmarks/by_hand.py --rounds "${2:-2}" --steps "${STEPS:-16}" "${@:3}" -- "${words[@]}"
+  limit 560 "$PYTHON" benchmarks/by_hand.py --rounds "$rounds" --steps "${STEPS:-16}" "$@" -- "${words[@]}"
 }
 
 for topic in "$@"; do
