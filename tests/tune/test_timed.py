@@ -48,7 +48,7 @@ def test_no_look_is_passed_over(measured):
 
 
 def test_a_process_that_gives_too_few_is_the_last(measured):
-    assert measured(3, each=6) == ((0, 1, 2), 1)
+    assert measured(3, each=6) == ((0, 1), 1)
     assert measured(3, each=0) == ((), 0)  # none would give any
 
 
@@ -65,3 +65,5 @@ def test_a_script_that_ends_leaves_no_half_of_two_pairs(measured):
     """What drifts cancels over two of them."""
     known = Pairs((7.0,) * 3, (7.0,) * 3)
     assert measured(5, looks=(6, 12, 24), known=known) == ((7, 7, 0, 1, 2, 3), 1)
+    found, processes = measured(11, looks=(6, 12, 24), settled=False)
+    assert (found, processes) == ((*range(10), *range(10), *range(4)), 3)

@@ -65,8 +65,8 @@ def in_blocks(
         asked = min(each, looks[-1] - len(before))
         asked += asked % 2
         new = track.blocks(changes, replace(toggle, pairs=asked)) if asked else UNTIMED
-        before, after = (*before, *new.before[:asked]), (*after, *new.after[:asked])
-        if len(new.before) < min(asked, pairs.FEWEST) or not asked:
+        even = min(asked, len(new.before) // 2 * 2)
+        before, after = (*before, *new.before[:even]), (*after, *new.after[:even])
+        if even < min(asked, pairs.FEWEST) or not asked:
             break
-    even = len(before) // 2 * 2
-    return Pairs(before[:even], after[:even]) if even >= pairs.FEWEST else Pairs(before, after)
+    return Pairs(before, after)
