@@ -12,7 +12,7 @@ import torch
 
 from pitstop.tune import numbers, trials
 from pitstop.tune import toggle as toggle_module
-from pitstop.tune.plan import Plan, Toggle, Wanted, read_blocks, read_plan
+from pitstop.tune.plan import Plan, Toggle, Wanted, is_on, read_blocks, read_plan
 from pitstop.tune.script import Run
 from pitstop.tune.toggle import Blocks
 from pitstop.tune.trials import Settings, run_trial
@@ -167,8 +167,31 @@ def test_a_run_may_end_where_its_blocks_tell_enough(off_ms, on_ms, blocks, tmp_p
 
 def test_no_rank_ends_by_its_own_times(tmp_path, monkeypatch):
     """The others would wait for it."""
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setenv("WORLD_SIZE", "2")
     assert told_enough([100.0], [80.0], tmp_path, monkeypatch) is None
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert told_enough([100.0], [80.0], tmp_path, monkeypatch) == 12
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    assert told_enough([100.0], [80.0], tmp_path, monkeypatch) is None
+
+
+@pytest.mark.parametrize(("steps", "lead"), [(1, 0), (2, 0), (2, 1), (3, 1), (4, 1), (5, 1)])
+def test_what_a_script_does_every_few_steps_does_not_meet_one_side_alone(steps, lead):
+    """As a log line, or the batches of as many workers: else it would seem a gain."""
+    toggle = Toggle(steps=steps, warmup=0, lead=lead, pairs=24)
+    blocks = [
+        range(toggle.length(number + 1) - steps, toggle.length(number + 1)) for number in range(48)
+    ]
+    for period in range(2, 17):
+        for phase in range(period):
+            slow = [sum(step % period == phase for step in block) for block in blocks]
+            sides = [
+                sorted([(is_on(each), slow[each]), (is_on(each + 1), slow[each + 1])])
+                for each in range(0, 48, 2)
+            ]
+            seems = sum((off > on) - (off < on) for (_, off), (_, on) in sides)
+            assert abs(seems) < 10  # of 24, where 14 more of one side than of the other are clear
 
 
 def test_a_trial_ends_where_its_blocks_tell_enough(tmp_path, monkeypatch):
@@ -207,3 +230,33 @@ for each in pkgutil.iter_modules(pitstop.tune.changes.__path__):
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+JOINED = """
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+distributed.init_process_group("gloo")
+model = DistributedDataParallel(nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for _ in range(99):
+    optimizer.zero_grad()
+    model(torch.randn(4, 8)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def test_ranks_are_switched_together_and_end_together(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PITSTOP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (tmp_path / "joined.py").write_text(JOINED)
+    toggle = Toggle(steps=1, warmup=7, lead=0, pairs=24)
+    plan = Plan("", (Wanted("bf16"),), seed=0, outputs=True, toggle=toggle)
+    launch = ["-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone", "joined.py"]
+    settings = Settings(toggle.length(48) + 1, timeout_s=120)
+    ran = run_trial([sys.executable, *launch], plan, tmp_path / "run", settings)
+    assert ran.ending.error == ""
+    assert len(read_blocks(tmp_path / "run")) >= 48
+    assert len(ran.recording.evidences) == 2

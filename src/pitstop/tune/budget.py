@@ -212,7 +212,8 @@ def pairs_within(toggle: Toggle, steps: int) -> int:
 def choose(start_s: float, step_s: float, steps: int | None = None) -> Costs:
     """Runs of a sensible length for a script with such steps, unless the user names one.
 
-    All blocks together take about as long as the script to start.
+    All blocks of short steps together take about as long as the script to start, if that is some
+    ten seconds or more.
     """
     timed = _within(RUN_SECONDS / step_s, *STEPS)
     shortest_s, longest_s = BLOCK_SECONDS

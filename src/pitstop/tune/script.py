@@ -228,8 +228,7 @@ class Run:
             attempt(script.name, partial(script.turn, on))
 
     def _report(self) -> None:
-        if os.environ.get("RANK", "0") == "0":  # of several ranks one answers for all
-            write(self._folder, CHANGES, [script.outcome() for script in self._scripts])
+        write(self._folder, CHANGES, [script.outcome() for script in self._scripts])
 
 
 def begin(argument: str) -> Run:

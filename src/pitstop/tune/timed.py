@@ -51,8 +51,8 @@ def in_blocks(
 ) -> Pairs[float]:
     """Pairs of blocks with the last changes off and on, until a look settles it.
 
-    A process gives so many as ``each`` at most, and fewer than the first look wants only where the
-    script ends before; then fewer come back.
+    A process gives so many as ``each`` at most. Fewer come back where the script ends before: how
+    many more processes that would take was not planned.
     """
     even = len(known.before) // 2 * 2  # every other pair begins with the change on
     before, after = known.before[:even], known.after[:even]
@@ -64,9 +64,11 @@ def in_blocks(
         looked = look
         asked = min(each, looks[-1] - len(before))
         asked += asked % 2
-        new = track.blocks(changes, replace(toggle, pairs=asked)) if asked else UNTIMED
+        if not asked:
+            break
+        new = track.blocks(changes, replace(toggle, pairs=asked, looks=not before))
         even = min(asked, len(new.before) // 2 * 2)
         before, after = (*before, *new.before[:even]), (*after, *new.after[:even])
-        if even < min(asked, pairs.FEWEST) or not asked:
-            break
+        if even < asked and not tell_enough(Pairs(before, after)):
+            break  # the script has ended
     return Pairs(before, after)

@@ -9,6 +9,7 @@ Many short blocks tell more than a few long ones: what drifts slowly cancels in 
 as a look at the pairs tells enough, the run may end.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -43,7 +44,7 @@ class Blocks:
             self._begin(0, done)
         elif done > toggle.warmup and done == self._first + toggle.steps:
             self._finish()
-            enough = len(self._blocks) % 2 == 0 and tell_enough(pairs_of(self._blocks)) and _alone()
+            enough = toggle.looks and self._tell_enough()
             self._begin(self._number + 1, done)
         if done == self._first:
             self._begun = _now()
@@ -59,10 +60,17 @@ class Blocks:
         self._blocks.append(Block(is_on(self._number), self._first, steps, ms))
         write(self._folder, BLOCKS, self._blocks)
 
+    def _tell_enough(self) -> bool:
+        whole = len(self._blocks) % 2 == 0
+        return whole and tell_enough(pairs_of(self._blocks)) and _alone()
+
 
 def _alone() -> bool:
     """Whether no other process waits for this one: each would look at times of its own."""
-    return not (distributed.is_available() and distributed.is_initialized())
+    joined = distributed.is_available() and distributed.is_initialized()
+    return int(os.environ.get("WORLD_SIZE", "1")) == 1 and (
+        not joined or distributed.get_world_size() == 1
+    )
 
 
 def empty_queue() -> None:

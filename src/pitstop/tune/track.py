@@ -65,9 +65,9 @@ class Track(Protocol):
         """Run it once with these changes, to be timed."""
 
     def blocks(self, changes: Changes, toggle: Toggle) -> Pairs[float]:
-        """Milliseconds of a step with the last changes off and on, in ``FEWEST`` pairs of blocks.
+        """Milliseconds of a step with the last changes off and on, in pairs of blocks.
 
-        There are fewer where the script ends before.
+        There are fewer than wanted where they tell enough, or the script ends before.
         """
 
     def knows(self, changes: Changes, /) -> bool:
