@@ -89,7 +89,7 @@ class Processes:
         if any(each.effect == "other-randomness" for each in run.outcomes):
             effects.add("other-randomness")
         guarded = self._guarded(changes, run.readings, effects, precision)
-        worse = self._worse(seen, precision)
+        worse = self._worse(seen, precision) if guarded.ok else ""
         refused: Verdict | None = None if guarded.ok and not worse else "drifted"
         note = worse or (guarded.reason if refused else "")
         drift, tolerance = guarded.drift, guarded.tolerance

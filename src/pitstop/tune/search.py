@@ -284,7 +284,10 @@ class Search:
         settled: Settled,
         known: Pairs[float] = UNTIMED,
     ) -> Pairs[float]:
-        """Pairs without and with a change, as many as it takes or time allows."""
+        """Pairs without and with a change, as many as it takes or time allows.
+
+        ``settled`` ends pairs of fresh runs; blocks end by looks of their own.
+        """
         (wanted,) = candidate.wanted()
         costs, left_s = self._costs.settled(candidate), self._left_s(candidate)
         short = costs.length is not None and len(known.before) < pairs.FEWEST
