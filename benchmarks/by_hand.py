@@ -34,7 +34,9 @@ ON_TOP = "//"
 
 
 def parse(words: str) -> Changes:
-    """``tf32+loader:workers=4``, or the changes of a file."""
+    """``tf32+loader:workers=4``, or the changes of a file; none where nothing is written."""
+    if not words:
+        return ()
     if words.startswith("@"):
         return read_tuned(Path(words[1:]))
     return tuple(map(_wanted, words.split("+")))
