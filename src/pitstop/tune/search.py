@@ -31,25 +31,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pitstop.compare import pairs
-from pitstop.compare.pairs import LOOKS, Pairs
+from pitstop.compare.pairs import Pairs
 from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial, Verdict
 from pitstop.tune import budget, weigh
 from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import LATE, Candidate, rival, spared
-from pitstop.tune.found import PASSENGER, Asked, Found, Listener
+from pitstop.tune.found import Asked, Found, Listener
 from pitstop.tune.looks import EARLIEST, clear, clear_or_hopeless, compared
 from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.proof import SPENT, Proof, can_switch
 from pitstop.tune.timed import Settled, in_blocks, in_pairs, mean_ms
 from pitstop.tune.together import (
     ENDS_EARLY,
-    JOIN,
     LEAST_PATIENCE,
     Drowned,
-    Together,
+    closest_first,
     drowned,
-    looked_at_closely,
+    told_without,
     worth_another_look,
 )
 from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
@@ -57,7 +56,6 @@ from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
 SHARE_OF_PROMISE = 0.5  # of a gain: an option with less is not what the finding is about
 WAITS = 0.02  # of a step: workers that are ahead leave no more of it to wait
-MANY_TO_FEW = LOOKS[::-1]  # pairs: fewer where there is no room for more
 TOO_SHORT = "the script ends before enough blocks of steps were timed, and more runs have no room"
 
 
@@ -327,12 +325,7 @@ class Search:
         group = worth_another_look(those, self._kept)
         if not group or group == self._again:
             return ""
-        tries = [
-            Together(self._track, costs, group) for costs in self._costs.calmer(self._base.noise)
-        ]
-        if not looked_at_closely(group, those):
-            tries += [Together(self._track, self._costs, group, pairs) for pairs in MANY_TO_FEW]
-        timed = [each for each in tries if each.can_be_timed]
+        timed = closest_first(self._track, self._costs, self._base.noise, group, those)
         left_s, later_s = self._left_s(*group), self._costs.candidates_s(self._later)
         promised_s = self._costs.candidates_s([each for each in self._later if each.predicted])
         fitting = [each for each in timed if each.least_s <= left_s - promised_s]
@@ -395,20 +388,7 @@ class Search:
             return False
 
     def _drop(self, name: str, step: Comparison) -> None:
-        kept = set(map(label, self._changes))
-
-        def told(trial: Trial) -> Trial:
-            if trial.change == name and trial.verdict in {"kept", "noisy"}:
-                return replace(trial, verdict="not-faster", step=step, note=PASSENGER)
-            members = trial.change.split(JOIN)
-            if trial.verdict != "kept" or name not in members:
-                return trial
-            gone = [each for each in members if each not in kept]
-            if len(gone) == len(members):
-                return replace(trial, verdict="not-faster", note=PASSENGER)
-            return replace(trial, note=f"then without {', '.join(gone)}: {PASSENGER}")
-
-        trials = tuple(map(told, self.found.trials))
+        trials = told_without(name, step, self.found.trials, self._changes)
         self.found = replace(self.found, trials=trials, kept=self._changes)
         self._listener.tried(next(each for each in trials if each.change == name))
 

@@ -3,17 +3,20 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from pitstop.compare.pairs import FEWEST
+from pitstop.compare.pairs import FEWEST, LOOKS
+from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial
 from pitstop.tune import weigh
 from pitstop.tune.budget import MOST, Costs
 from pitstop.tune.candidates import Candidate, rival
+from pitstop.tune.found import PASSENGER
 from pitstop.tune.plan import Wanted
 from pitstop.tune.timed import in_blocks
 from pitstop.tune.track import Changes, Checked, RunError, Track, label
 
 ENDS_EARLY = "the script ends before enough blocks were timed"
 LEAST_PATIENCE = 2  # times what a run takes: a busy machine must not end one
+MANY_TO_FEW = LOOKS[::-1]  # pairs: fewer where there is no room for more
 JOIN = " + "  # between names of changes that are tried as one
 Drowned = tuple[Candidate, Trial]  # what seemed faster, and its trial
 
@@ -32,12 +35,6 @@ def worth_another_look(found: Sequence[Drowned], kept: Iterable[Candidate]) -> l
         if not rival(each.change, [other.change for other in (*kept, *chosen)]):
             chosen.append(each)
     return chosen
-
-
-def looked_at_closely(group: Sequence[Candidate], found: Sequence[Drowned]) -> bool:
-    """Whether it is one alone, timed by as many pairs as can be: only longer blocks tell more."""
-    looked = [trial.step.pairs for each, trial in found if each in group and trial.step]
-    return looked == [MOST]
 
 
 class Together:
@@ -82,3 +79,37 @@ class Together:
         except RunError as error:
             return base, Trial(self.name, error.verdict, note=error.note)
         return checked, weigh.by_time(self.name, base, checked, times, limit_bytes)
+
+
+def closest_first(
+    track: Track, costs: Costs, noise: float, group: Sequence[Candidate], found: Sequence[Drowned]
+) -> list[Together]:
+    """The ways to time a group, the closest look first: in longer blocks, then in fewer of them.
+
+    One alone that was timed by as many pairs as can be is told more by longer blocks only.
+    """
+    tries = [Together(track, calmer, group) for calmer in costs.calmer(noise)]
+    looked = [trial.step.pairs for each, trial in found if each in group and trial.step]
+    if looked != [MOST]:
+        tries += [Together(track, costs, group, pairs) for pairs in MANY_TO_FEW]
+    return [each for each in tries if each.can_be_timed]
+
+
+def told_without(
+    name: str, step: Comparison, trials: Iterable[Trial], kept: Changes
+) -> tuple[Trial, ...]:
+    """The trials once a passenger is gone, in which it was kept alone or together with others."""
+    left = set(map(label, kept))
+
+    def told(trial: Trial) -> Trial:
+        if trial.change == name and trial.verdict in {"kept", "noisy"}:
+            return replace(trial, verdict="not-faster", step=step, note=PASSENGER)
+        members = trial.change.split(JOIN)
+        if trial.verdict != "kept" or name not in members:
+            return trial
+        gone = [each for each in members if each not in left]
+        if len(gone) == len(members):
+            return replace(trial, verdict="not-faster", note=PASSENGER)
+        return replace(trial, note=f"then without {', '.join(gone)}: {PASSENGER}")
+
+    return tuple(map(told, trials))
