@@ -68,9 +68,8 @@ class Blocks:
 def _alone() -> bool:
     """Whether no other process waits for this one: each would look at times of its own."""
     joined = distributed.is_available() and distributed.is_initialized()
-    return int(os.environ.get("WORLD_SIZE", "1")) == 1 and (
-        not joined or distributed.get_world_size() == 1
-    )
+    launched = os.environ.get("WORLD_SIZE", "") not in {"", "1"}
+    return not launched and not (joined and distributed.get_world_size() > 1)
 
 
 def empty_queue() -> None:
