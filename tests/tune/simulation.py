@@ -48,6 +48,7 @@ class Simulated:
     budget_s: float = 3600.0
     interrupt_at: int | None = None  # the run that Ctrl-C hits
     length: int = 1000  # steps that the script has
+    waits: dict = field(default_factory=dict)  # workers -> share of a step; all of it unless said
     log: list = field(default_factory=list)
     clock_s: float = 0.0
 
@@ -79,7 +80,9 @@ class Simulated:
         steps = min(self.length, COSTS.steps)
         peak = self._peak(changes)
         times = self._switched(changes, toggle, COSTS.steps) if toggle else Pairs()
-        return Checked(None, "", ms, peak, 0.0, 1e-5, steps=steps, times=times)
+        workers = changes[-1].options.get("workers") if changes else None
+        share = self.waits.get(workers, 1.0)
+        return Checked(None, "", ms, peak, 0.0, 1e-5, steps=steps, times=times, waits=share)
 
     def sample(self, changes):
         ms = self._once("sample", changes, COSTS.steps)

@@ -9,7 +9,7 @@ import pytest
 from pitstop.compare.pairs import Quality
 from pitstop.compare.quantities import Quantity, Sample
 from pitstop.core.errors import PitstopError
-from pitstop.core.evidence import Evidence, Step
+from pitstop.core.evidence import Evidence, Loader, Step
 from pitstop.tune import plan, processes
 from pitstop.tune.change import Change
 from pitstop.tune.endings import Ending
@@ -314,3 +314,11 @@ def test_a_metric_that_is_never_printed_is_said_at_once(track):
 
 def test_the_budget_runs_by_the_clock(track):
     assert track(Script(rounding)).left_s() == 600.0
+
+
+@pytest.mark.parametrize(("starts", "share"), [(0, 0.1), (1, 0.1), (2, 0.0), (9, 0.0)])
+def test_a_wait_at_the_start_of_an_epoch_is_not_one_of_workers_that_are_too_slow(starts, share):
+    steps = (Step(100.0, 50.0), Step(150.0, 50.0), *(Step(100.0),) * 3)
+    loaders = (Loader("Clips", 4, batches=5, starts=starts),) if starts else ()
+    seen = Evidence(steps=steps, warmup_steps=1, loaders=loaders)
+    assert processes.waits(seen) == pytest.approx(share, abs=0.02)

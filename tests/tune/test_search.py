@@ -90,6 +90,19 @@ def test_a_loader_that_settles_soon_is_timed_and_proved_in_blocks():
     assert leading(found, "time").verdict == "better"
 
 
+@pytest.mark.parametrize(
+    ("burst", "waits", "goal", "tried"),
+    [(4, 0.01, "time", 1), (4, 0.03, "time", 2), (4, 0.01, "memory", 2), (0, 0.01, "time", 2)],
+)
+def test_more_workers_are_tried_only_where_data_is_still_waited_for(burst, waits, goal, tried):
+    loader = replace(LOADER, bursts=lambda *_: burst)
+    track = Simulated(loader_bound, waits={1: waits, 2: 0.0})
+    found = search(track, [loader], Asked(goal))
+    assert track.runs("check", "loader") == tried
+    why = "not tried, since data is always there with loader workers=1: loader workers=2"
+    assert (why in found.notes) is (tried == 1)
+
+
 @pytest.mark.parametrize(("more_s", "verdict"), [(300, "kept"), (30, "not-applicable")])
 def test_a_loader_that_this_script_does_not_let_be_switched_is_timed_in_fresh_runs(more_s, verdict):
     loader = replace(LOADER_OF_ONE, change=candidate("loader", alone=True).change)

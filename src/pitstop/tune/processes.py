@@ -74,7 +74,7 @@ class Processes:
             compile_s=sum(each.seconds for each in compiled),
             slow_s=_slow_s(seen.evidence),
             recompiled=sum(each.again > 0 for each in compiled),
-            waits=_waits(seen.evidence),
+            waits=waits(seen.evidence),
             noise=step_noise(seen.evidence),
             steps=len(seen.evidence.steps),
             times=switched,
@@ -275,9 +275,12 @@ def _slow_s(evidence: Evidence) -> float:
     return max(0.0, sum(step.total_ms for step in first) - usual_ms) / 1e3
 
 
-def _waits(evidence: Evidence) -> float:
-    """The share of its steps that is spent on waiting for data."""
-    return evidence.mean_ms("data_wait_ms") / evidence.mean_ms("total_ms")
+def waits(evidence: Evidence) -> float:
+    """The share of its steps that is spent on waiting for data, where no epoch begins."""
+    steps = sorted(evidence.steady, key=lambda step: step.data_wait_ms)
+    epochs = max((each.starts for each in evidence.loaders), default=0)  # the first in the warm-up
+    usual = steps[: len(steps) - max(0, epochs - 1)] or steps[:1]
+    return fmean(step.data_wait_ms for step in usual) / fmean(step.total_ms for step in usual)
 
 
 def step_noise(evidence: Evidence) -> float:

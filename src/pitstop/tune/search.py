@@ -142,6 +142,11 @@ class Search:
         fine: list[tuple[Wanted, Checked]] = []
         left_out, first = [], candidate.first(planned)
         for place, wanted in enumerate(candidate.wanted()):
+            if self._has_enough(candidate, fine):
+                rest = ", ".join(map(label, candidate.wanted()[place:]))
+                enough = f"data is always there with {label(fine[-1][0])}"
+                self._note(f"not tried, since {enough}: {rest}")
+                break
             if self._was_left_out(wanted, fine):
                 left_out.append(label(wanted))
                 continue
@@ -165,6 +170,12 @@ class Search:
             yield self._trial(candidate, wanted, "not-faster", checked, note)
         for wanted, checked in fine[:1]:
             yield self._decided(replace(candidate, options=(wanted.options,)), wanted, checked)
+
+    def _has_enough(self, candidate: Candidate, fine: Sequence[tuple[Wanted, Checked]]) -> bool:
+        """Whether a set of options left no data to wait for: more workers do no better."""
+        waited = [checked.waits for _, checked in fine]
+        by_time = candidate.burst and self._asked.goal == "time"
+        return bool(by_time and waited and min(waited) <= WAITS)
 
     def _was_left_out(self, wanted: Wanted, fine: Sequence[tuple[Wanted, Checked]]) -> bool:
         """Whether a search that is resumed had timed another set of options without this one."""
