@@ -174,6 +174,7 @@ def test_the_number_of_workers_knows_the_cores():
         (100, 0, [16, 8, 4]),
         (10, 2, [8, 16, 4]),  # the two nearly do
         (75, 2, [16, 8, 4]),  # four times as many
+        (1, 8, [8, 16, 4]),  # its own
     ],
 )
 def test_first_come_the_fewest_workers_that_should_do(wait_ms, own, workers):

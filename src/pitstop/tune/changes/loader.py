@@ -33,8 +33,10 @@ def needed(evidence: Evidence) -> float:
     """So many workers would read a batch in the time that the rest of a step takes."""
     if not evidence.steady:
         return 0.0
-    step_ms, wait_ms = evidence.mean_ms("total_ms"), evidence.mean_ms("data_wait_ms")
     own = _own_workers(evidence)
+    if own and data_is_there(evidence):
+        return own / MARGIN  # those will do
+    step_ms, wait_ms = evidence.mean_ms("total_ms"), evidence.mean_ms("data_wait_ms")
     rest_ms = max(step_ms - wait_ms, 0.01 * step_ms)
     reading_ms = own * step_ms if own else wait_ms
     return reading_ms / rest_ms
