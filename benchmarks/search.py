@@ -122,7 +122,7 @@ class Simulated:
     def __init__(self, script: Script, budget_s: float, seed: int) -> None:
         self.script = script
         self.costs = budget.choose(script.start_s, script.step_s)
-        self.clock_s = 0.0
+        self.clock_s = self.known_s = 0.0
         self._budget_s = budget_s
         self._random = random.Random(seed)
         self._wander = 0.0

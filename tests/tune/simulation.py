@@ -49,6 +49,7 @@ class Simulated:
     interrupt_at: int | None = None  # the run that Ctrl-C hits
     length: int = 1000  # steps that the script has
     waits: dict = field(default_factory=dict)  # workers -> share of a step; all of it unless said
+    known_s: float = 0.0
     log: list = field(default_factory=list)
     clock_s: float = 0.0
 

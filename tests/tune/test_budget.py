@@ -63,7 +63,7 @@ def test_the_estimate_counts_every_run():
 
 def left(room_s):
     """So many seconds, of which the proof of two or more has its share."""
-    return lambda *tried: room_s - COSTS.reserve_s(all(x.change.toggles for x in tried), *tried)
+    return lambda *tried: room_s - COSTS.reserve_s(*tried)
 
 
 def test_a_budget_takes_the_first_candidates_it_has_room_for():
@@ -105,7 +105,7 @@ def test_peaks_take_no_pairs():
     costs = replace(COSTS, timed=False)
     assert costs.candidate_s(TOGGLED) == costs.run_s
     assert costs.candidate_s(FRESH) == 2 * costs.run_s
-    assert costs.reserve_s(True, TOGGLED) == costs.proof_s(switched=False)
+    assert costs.reserve_s(TOGGLED) == costs.proof_s(switched=False)
 
 
 def test_blocks_that_take_longer_than_fresh_runs_are_not_made():

@@ -145,6 +145,11 @@ def test_what_changes_training_is_tried_only_on_request():
     assert names(only=("batch-size",)) == []
 
 
+def test_what_changes_training_comes_last_as_nothing_after_it_could_be_guarded():
+    asked = [Finding(changes=("batch-size",), saving=0.9, code="PIT103")]
+    assert names(findings=asked, training_changes=True)[-1] == "batch-size"
+
+
 def test_only_and_skip():
     assert names(CPU, only=("tf32", "bf16")) == ["tf32", "bf16"]  # asked for by name: tried
     assert "bf16" not in names(skip=("bf16",))

@@ -1,5 +1,7 @@
 """A search that was interrupted goes on from its journal."""
 
+import math
+
 import pytest
 
 from pitstop.compare.pairs import FEWEST
@@ -28,7 +30,7 @@ def test_a_resumed_search_runs_only_what_is_missing_and_finds_the_same(tmp_path)
     assert search(first, tmp_path / "two").interrupted
     second = Simulated(faster, noise=0.0)
     assert search(second, tmp_path / "two") == expected
-    assert len(second.log) == len(whole.log) - 8
+    assert len(second.log) == len(whole.log) - 7  # of 8: the last was one half of a pair
     third = Simulated(faster, noise=0.0)
     assert search(third, tmp_path / "two") == expected
     assert third.log == []
@@ -80,6 +82,57 @@ def test_a_resumed_search_knows_all_options_that_were_tried(tmp_path, interrupte
     second = Simulated(faster, noise=0.0)
     found = Search(Journal(second, tmp_path), COSTS, Asked()).run([sweep])
     assert {"loader workers=1", "loader workers=2"} <= {each.change for each in found.trials}
+
+
+def test_no_pair_is_made_of_runs_of_two_sessions(tmp_path):
+    """A change that does nothing would be kept on a machine that is faster by now."""
+
+    def tf32(speed):
+        return lambda changes: speed * (80.0 if "tf32" in changes else 100.0)
+
+    def resumed(track):
+        both = [candidate("tf32"), candidate("allocator", toggles=False)]
+        return Search(Journal(track, tmp_path), COSTS, Asked()).run(both)
+
+    first = Simulated(tf32(1.0), budget_s=150.0)
+    assert "allocator" in resumed(first).notes[0]
+    assert first.runs("sample", "tf32") == FEWEST  # its proof
+    found = resumed(Simulated(tf32(0.9)))
+    assert [each.name for each in found.kept] == ["tf32"]
+    assert found.proof[0].ratio == pytest.approx(0.8, rel=0.02)
+
+
+RATIOS = {"loader": 0.97, "channels-last": 0.9, "allocator": 0.85}  # 0.8 of all others
+MANY = [
+    candidate("loader", alone=True),
+    candidate("tf32"),
+    candidate("bf16"),
+    candidate("allocator", toggles=False),
+    candidate("channels-last"),
+    candidate("compile", alone=True),
+]
+
+
+@pytest.mark.parametrize("minutes", [(2.5, 1), (3.3, 1), (4.2, 1.7), (5, 2)])
+def test_a_resumed_search_with_little_time_ends_no_worse(tmp_path, minutes):
+    """What is new has no room but that of what is known, and would make that void."""
+    worse = 0
+    for seed in range(6):
+        found = []
+        for session, budget in enumerate(minutes):
+            track = Simulated(
+                lambda on: 100 * math.prod(RATIOS.get(each, 0.8) for each in on),
+                noise=0.02,
+                budget_s=60 * budget,
+            )
+            track._random.seed(100 * session + seed)
+            search = Search(Journal(track, tmp_path / str(seed)), COSTS, Asked())
+            found.append(search.run(MANY))
+        (first, then), lost = found, " ".join(found[1].notes)
+        kept = {each.name for each in first.kept} - {each.name for each in then.kept}
+        pairs = [each.proof[0].pairs if each.proof else 0 for each in found]
+        worse += any(each in lost for each in kept) or pairs[1] < min(FEWEST, pairs[0])
+    assert not worse
 
 
 def test_what_only_the_budget_ended_is_run_again(tmp_path):

@@ -13,7 +13,7 @@ from pitstop.core.evidence import Evidence, Loader, Step
 from pitstop.tune import plan, processes
 from pitstop.tune.change import Change
 from pitstop.tune.endings import Ending
-from pitstop.tune.plan import Block, Outcome, Wanted
+from pitstop.tune.plan import Block, Outcome, Toggle, Wanted
 from pitstop.tune.processes import Course, Processes
 from pitstop.tune.readings import Readings
 from pitstop.tune.track import RunError
@@ -72,11 +72,12 @@ class _Run:
         steps = (Step(script.first_ms), *[Step(100.0)] * (script.steps - 1)) * bool(script.steps)
         steps = tuple(map(Step, self.steps_ms)) or steps
         self.evidence = Evidence(steps=steps, warmup_steps=min(3, script.steps))
-        self.outcomes = [Outcome(each.name, {}, 1, "", script.effect) for each in wanted.changes]
+        self.outcomes = [
+            Outcome(each.name, {}, 1, script.declined, script.effect) for each in wanted.changes
+        ]
         self.readings = Readings(losses, batches=("same",) * len(losses))
         self.recording = Sample(self.evidence, 4, (f"psnr={script.psnr(wanted)}",))
         self.ending = script.ending
-        self.declined = script.declined if wanted.changes else ""
         self.peak_bytes = 2**30
 
 
@@ -105,7 +106,7 @@ def rounding(asked):
 
 def test_a_change_that_only_rounds_is_fine_and_its_drift_is_told(track):
     found = track(Script(rounding)).check(wanted("fused"))
-    assert found.refused is None
+    assert (found.refused, found.batch) == (None, 4)
     assert found.drift == pytest.approx(5e-4, rel=0.01)
     assert found.tolerance == pytest.approx(1.5e-3, rel=0.01)
     assert (found.step_ms, found.peak_bytes) == (100.0, 2**30)
@@ -322,3 +323,53 @@ def test_a_wait_at_the_start_of_an_epoch_is_not_one_of_workers_that_are_too_slow
     loaders = (Loader("Clips", 4, batches=5, starts=starts),) if starts else ()
     seen = Evidence(steps=steps, warmup_steps=1, loaders=loaders)
     assert processes.waits(seen) == pytest.approx(share, abs=0.02)
+
+
+def test_a_group_is_refused_where_one_of_it_does_not_take_hold(track):
+    class Declines(_Run):
+        def __init__(self, script, wanted):
+            super().__init__(script, wanted)
+            self.outcomes[:1] = [Outcome("fused", {}, 0, "no optimizer")]
+
+    script = Script(rounding)
+    asked = track(script)
+    script.run_trial = lambda words, plan, folder, settings: Declines(script, plan)
+    processes.run_trial = script.run_trial  # the fixture takes it back
+    both = wanted("fused", "bf16")
+    with pytest.raises(RunError, match="no optimizer"):
+        asked.blocks(both, Toggle(changes=2))
+    asked.blocks(both, Toggle(changes=1))  # kept before: another's matter
+
+
+@pytest.mark.parametrize(
+    ("left_s", "timeout_s"), [(1e4, 10 * COSTS.run_s + 300), (30.0, 30.0), (-9.0, 2 * COSTS.run_s)]
+)
+def test_a_run_that_hangs_takes_what_is_left_of_the_budget_at_most(tmp_path, left_s, timeout_s):
+    script = Script(rounding, Ending(None, "did not end", timed_out=True))
+    course = Course(("python", "t.py"), tmp_path, CHANGES, COSTS, left_s)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(processes, "run_trial", script.run_trial)
+        patched.setattr(processes, "sample", lambda recording: recording)
+        with pytest.raises(RunError) as caught:
+            Processes(course, clock=lambda: 0.0).sample(wanted("fused"))
+    assert script.settings[0].timeout_s == timeout_s
+    assert caught.value.hasty is (left_s < 1e4)
+
+
+@pytest.mark.parametrize(
+    ("untouched", "ours", "refused"),
+    [((0.0, 0.0), 0.0, None), ((0.0, 0.5), 0.25, None), ((0.5, 0.5), 0.0, "drifted")],
+)
+def test_a_metric_may_be_none_at_all(track, untouched, ours, refused):
+    def accuracy(asked):
+        return ours if asked.changes else next(plain, untouched[0])
+
+    plain = iter(untouched)
+    metric = Quantity(
+        Quality("psnr", "", higher_is_better=True),
+        lambda seen: float(seen.lines[0].partition("=")[2]),
+    )
+    script = Script(rounding, psnr=accuracy)
+    asked = track(script, metrics=(metric,))
+    asked.check(())
+    assert asked.check(wanted("fused")).refused == refused

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pitstop.compare.pairs import Quality
+from pitstop.compare.pairs import Pairs, Quality
 from pitstop.compare.quantities import Quantity
 from pitstop.core.trial import Trial
 from pitstop.tune.found import Asked, Found, Listener, leading
@@ -410,3 +410,45 @@ def test_ctrl_c_in_the_proof_keeps_its_finished_pairs():
     found = search(track, [candidate("tf32")])
     assert found.interrupted
     assert leading(found, "time").pairs == 2
+
+
+def test_twice_the_batch_is_not_much_slower_because_its_step_is_longer():
+    class Larger(Simulated):
+        def check(self, changes, toggle=None, patience_s=None):
+            found = super().check(changes, toggle, patience_s)
+            return replace(found, batch=8 if changes else 4)
+
+        def sample(self, changes):
+            return replace(super().sample(changes), batch=8 if changes else 4)
+
+    larger = candidate("batch-size", toggles=False)
+    found = search(Larger(lambda on: 160.0 if on else 100.0), [larger])
+    assert verdicts(found) == {"batch-size": "kept"}
+    found = search(Larger(lambda on: 270.0 if on else 100.0), [larger])
+    assert "much slower" in found.trials[0].note
+
+
+def test_a_proof_that_breaks_is_none():
+    track = Simulated(lambda on: 80.0 if on else 100.0)
+    honest = track.sample
+
+    def sample(changes):
+        if changes:
+            raise RunError("out-of-memory", "CUDA out of memory")
+        return honest(changes)
+
+    track.sample = sample
+    found = search(track, [candidate("tf32")])
+    assert (found.broken, found.proof) == ("CUDA out of memory", ())
+
+
+def test_where_the_blocks_of_a_proof_come_to_nothing_fresh_runs_go_on():
+    class NoBlocks(FarApart):
+        def blocks(self, changes, toggle):
+            found = super().blocks(changes, toggle)
+            return Pairs() if toggle.changes == 2 else found
+
+    track = NoBlocks(lambda on: 100.0 * 0.9 ** len(on))
+    found = search(track, [candidate("tf32"), candidate("bf16")])
+    assert track.log.index(("blocks", ("tf32", "bf16"))) < len(track.log) - 24
+    assert leading(found, "time").pairs == 24

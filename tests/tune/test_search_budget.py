@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from pitstop.compare.pairs import FEWEST
+from pitstop.compare.pairs import FEWEST, Pairs
 from pitstop.tune.found import PASSENGER, Asked, leading
 from pitstop.tune.journal import Journal
+from pitstop.tune.plan import Toggle
 from pitstop.tune.search import Search
 from pitstop.tune.track import Checked, RunError, forever
 from tune.simulation import (
@@ -254,3 +255,68 @@ def test_a_trial_on_top_of_what_was_dropped_later_is_no_proof():
     found, _ = short_of_time(step, candidate("tf32"), LOADER_OF_ONE, from_the="passenger on")
     assert [each.name for each in found.kept] == ["loader"]
     assert "only 1 pair" in found.notes[-1]
+
+
+class SlowStart(Simulated):
+    """Runs with the first change are at speed a minute later."""
+
+    def _once(self, kind, changes, steps=0):
+        self.clock_s += self._later_s(changes)
+        return super()._once(kind, changes, steps)
+
+    def check(self, changes, toggle=None, patience_s=None):
+        found = super().check(changes, toggle, patience_s)
+        return replace(found, slow_s=self._later_s(changes))
+
+    def _later_s(self, changes):
+        return 60.0 * any(each.name == "fused-group-norm" for each in changes)
+
+
+@pytest.mark.parametrize("budget_s", range(150, 900, 50))
+def test_a_kept_change_that_starts_slowly_is_planned_for_in_all_later_runs(budget_s):
+    names = ("fused-group-norm", "tf32", "bf16", "channels-last", "threads")
+    track = SlowStart(lambda on: 100 * 0.9 ** len(on), budget_s=budget_s)
+    found = search(track, [candidate(each) for each in names])
+    assert "fused-group-norm" in {each.name for each in found.kept}
+    assert track.clock_s < budget_s + 10
+
+
+@pytest.mark.parametrize("given", [0, 1])
+def test_a_script_that_ends_sooner_with_each_run_is_not_run_on_and_on(given):
+    class Shorter(Simulated):
+        def _switched(self, changes, toggle, first=0):
+            return Pairs((1000.0,) * given, (900.0,) * given)
+
+    costs = replace(COSTS, step_s=1.0, steps=9, toggle=Toggle(steps=1, warmup=3, lead=0))
+    track = Shorter(lambda _: 1000.0, budget_s=1800.0)
+    Search(track, costs, Asked()).run([candidate("tf32")])
+    assert track.runs("blocks", "tf32") <= 4
+
+
+def test_runs_of_a_script_of_known_length_go_on_where_it_has_room():
+    loader = candidate("loader", alone=True, burst=8)  # its blocks find the script's end
+    others = [candidate(each) for each in ("tf32", "bf16", "channels-last")]
+    track = Simulated(lambda _: 100.0, length=190)
+    found = Search(track, COSTS, Asked()).run([loader, *others])
+    assert {each.change for each in found.trials} >= {"tf32", "bf16", "channels-last"}
+    assert all(track.runs("blocks", each.change.name) == 0 for each in others)
+
+
+def test_what_one_passenger_tells_of_the_script_s_length_is_known_to_the_next():
+    class Noisy(Uneven):
+        def check(self, changes, toggle=None, patience_s=None):
+            return replace(super().check(changes, toggle, patience_s), noise=0.06)
+
+    asked = []
+
+    class Counted(Noisy):
+        def blocks(self, changes, toggle):
+            found = super().blocks(changes, toggle)
+            asked.append((toggle.steps, toggle.pairs, len(found.before)))
+            return found
+
+    names = ("tf32", "fused-optimizer", "channels-last", "no-empty-cache", "threads")
+    track = Counted(lambda on: 100 * 0.98 ** len(on), noise=0.0, length=90)
+    search(track, [candidate(each) for each in names])
+    short = [each for each in asked if each[2] < each[1]]
+    assert len(short) <= 2  # of the group, and of the first

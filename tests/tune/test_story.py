@@ -112,3 +112,9 @@ def test_gain_memory_and_drift_of_a_trial():
     assert gain(trial) == "40 % (35 to 45 %)"
     assert trial_note(trial) == ("peak 1.5 GiB (+50 %); numbers apart 0.0003 % of 0.001 % allowed")
     assert gain(Trial("x", "failed")) == "n/a"
+
+
+def test_what_broke_the_proof_is_not_handed_out():
+    found = replace(KEPT, broken="CUDA out of memory")
+    assert not proved(found, "time")
+    assert "broke the proof: CUDA out of memory" in tell(PROFILE, found, About("train.py")).verdict

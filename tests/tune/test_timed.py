@@ -31,7 +31,8 @@ def _measured(given, looks, options):
         return Pairs(numbers, numbers)
 
     track = SimpleNamespace(blocks=blocks)
-    found = in_blocks(track, (), Toggle(), looks, **options)
+    costs = SimpleNamespace(toggle=Toggle(), pairs=options.pop("each", LOOKS[-1]))
+    found = in_blocks(track, (), costs, looks, **options)
     assert found.before == found.after
     return found.before, len(asked)
 

@@ -41,11 +41,17 @@ class Costs:
     toggle: Toggle
     length: int | None = None  # steps of a script that is known to end by itself
     timed: bool = True  # false: peaks are compared, of which one run tells enough
+    later_s: float = 0.0  # until a run with what is kept is at speed: it compiles, for example
+
+    @property
+    def begin_s(self) -> float:
+        """Until a process is at speed."""
+        return self.start_s + self.later_s
 
     @property
     def run_s(self) -> float:
         """One fresh process."""
-        return self.start_s + self.steps * self.step_s
+        return self.begin_s + self.steps * self.step_s
 
     @property
     def null_s(self) -> float:
@@ -59,10 +65,11 @@ class Costs:
         """
         return MARGIN * self._first_look_s(switched)
 
-    def reserve_s(self, switched: bool, *tried: Candidate) -> float:
+    def reserve_s(self, *tried: Candidate) -> float:
         """What the proof of these takes; the pairs of a single one's trial will do as its proof."""
         if not self.timed:
             return self.proof_s(switched=False)
+        switched = all(each.change.toggles for each in tried)
         return 0.0 if len(tried) == 1 else self.settled(*tried).proof_s(switched)
 
     def calmer(self, noise: float) -> Iterator["Costs"]:
@@ -106,8 +113,8 @@ class Costs:
         return found // 2 * 2
 
     def pairs_s(self, number: int) -> float:
-        """So many pairs of fresh processes."""
-        return 2 * number * self.run_s
+        """So many pairs of fresh processes; what starts late is one of each, in the proof."""
+        return number * (2 * self.run_s - self.later_s)
 
     def blocks_s(self, number: int) -> float:
         """So many pairs of blocks, as many of them in each process as it has room for."""
@@ -115,12 +122,12 @@ class Costs:
             return 0.0
         each = min(number, max(1, self.pairs))
         steps = toggled_steps(replace(self.toggle, pairs=each))
-        return math.ceil(number / each) * (self.start_s + steps * self.step_s)
+        return math.ceil(number / each) * (self.begin_s + steps * self.step_s)
 
     def first_look(self, left_s: float) -> Toggle:
         """Blocks in the run that tells a change's numbers: more pairs where they cost little."""
         most_s = min(left_s - self.run_s, LONGEST_LOOK * self.run_s)
-        fitting = [look for look in LOOKS if self.blocks_s(look) - self.start_s <= most_s]
+        fitting = [look for look in LOOKS if self.blocks_s(look) - self.begin_s <= most_s]
         return replace(self.toggle, pairs=max(fitting, default=FEWEST))
 
     def timing_s(self, candidate: Candidate) -> float:
@@ -136,10 +143,15 @@ class Costs:
         """Whether what can be switched is timed by blocks, or else by fresh runs."""
         return switched and self.pairs > 0 and self.blocks_s(FEWEST) <= self.pairs_s(FEWEST)
 
+    def goes_on(self, candidate: Candidate) -> bool:
+        """Whether the run that tells its numbers has room to tell its time as well."""
+        toggle = replace(self.toggle, warmup=self.steps + 1, pairs=FEWEST)
+        fits = self.length is None or pairs_within(toggle, self.length - 1) == FEWEST
+        return candidate.goes_on and self.timed and fits
+
     def candidate_s(self, candidate: Candidate) -> float:
         """Its numbers for each set of options, and its time up to the first look."""
-        goes_on = candidate.goes_on and self.length is None and self.timed
-        saved_s = self.start_s if goes_on else 0.0
+        saved_s = self.begin_s if self.goes_on(candidate) else 0.0
         return len(candidate.options) * self.run_s + self.timing_s(candidate) - saved_s
 
     def candidates_s(self, candidates: Sequence[Candidate]) -> float:
@@ -174,8 +186,8 @@ class Costs:
         return replace(self, steps=min(self.steps, length), toggle=toggle, length=length)
 
     def with_compiling(self, seconds: float) -> "Costs":
-        """What runs cost where one of each pair compiles first."""
-        return replace(self, start_s=self.start_s + seconds / 2)
+        """What runs cost where what is kept compiles first."""
+        return replace(self, later_s=self.later_s + seconds)
 
     def affordable(self, left_s: float, toggles: bool, known: int = 0) -> int:
         """How many pairs fit into what is left, with those known, and at most the last look's."""

@@ -196,4 +196,6 @@ def _order(candidate: Candidate, at_stake: float) -> tuple[int, float, bool, int
     name = candidate.change.name
     place = ORDER.index(name) if name in ORDER else len(ORDER)
     late = LATE.index(name) + 1 if name in LATE else 0
+    if candidate.change.effect == "changes-training":
+        late = len(LATE) + 1  # once it is kept, no later one's numbers can be held against any
     return late, -at_stake, not candidate.code, place

@@ -37,6 +37,7 @@ class Found:
     trials: tuple[Trial, ...] = ()
     kept: Changes = ()
     proof: tuple[Comparison, ...] = ()  # untouched against all kept; empty: there was none
+    broken: str = ""  # what ended a run with all that is kept in the proof
     interrupted: bool = False
     notes: tuple[str, ...] = ()
 

@@ -7,6 +7,7 @@ written here is answered from the disk instead of being run again.
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 
 from pitstop.compare.pairs import Pairs
@@ -18,6 +19,7 @@ from pitstop.tune.plan import Toggle
 from pitstop.tune.track import Changes, Checked, Patience, RunError, Track, forever, label
 
 UNTOUCHED = "untouched"
+ALONE = "sample "  # a question whose answer is one half of a pair
 KINDS = ("check", "check and blocks", "blocks", "sample")  # of questions about a single change
 
 
@@ -45,8 +47,7 @@ class Journal:
         self._folder = folder
         self._known: dict[str, deque[Entry]] = defaultdict(deque)
         files = sorted(folder.glob("run-*.json"))
-        for path in files:
-            entry = store.load(path, Entry)
+        for entry in _whole([store.load(path, Entry) for path in files]):
             self._known[entry.question].append(entry)
         self._written = len(files)
         self.known_s = sum(each.took_s for known in self._known.values() for each in known)
@@ -100,6 +101,8 @@ class Journal:
             self.known_s = max(0.0, self.known_s - entry.took_s)
         else:
             self.known_s = 0.0
+            for other in [each for each in self._known if each.startswith(ALONE)]:
+                del self._known[other]  # no partner of what runs in another hour
             before_s = self._track.left_s()
             try:
                 entry = ask()
@@ -114,6 +117,13 @@ class Journal:
         if entry.failed:
             raise RunError(entry.failed, entry.note)
         return entry
+
+
+def _whole(entries: list[Entry]) -> list[Entry]:
+    """Without the last, where the search was interrupted in the midst of a pair."""
+    halves = takewhile(lambda each: each.question.startswith(ALONE), reversed(entries))
+    number = sum(1 for each in halves if not each.failed)
+    return entries[: len(entries) - number % 2]
 
 
 def _blocks(toggle: Toggle) -> str:

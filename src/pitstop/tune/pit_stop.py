@@ -148,7 +148,7 @@ def expected(
     chosen = _within(costs, candidates, left_s) or _within(costs.warm, candidates, left_s)
     if candidates and not chosen:
         cheapest = min((each.first(1) for each in candidates), key=costs.candidate_s)
-        least_s = costs.null_s + costs.candidate_s(cheapest) + costs.reserve_s(False, cheapest)
+        least_s = costs.null_s + costs.candidate_s(cheapest) + costs.reserve_s(cheapest)
         raise PitstopError(
             f"{_minutes(left_s - known_s)} are left of the budget, too few for any change: "
             f"{cheapest.change.name} alone takes about {_minutes(least_s)}; "
@@ -172,12 +172,8 @@ def expected(
 
 def _within(costs: Costs, candidates: Sequence[Candidate], left_s: float) -> list[Candidate]:
     """What there is room for beside the untouched runs."""
-
-    def left(*tried: Candidate) -> float:
-        switched = all(each.change.toggles for each in tried)
-        return left_s - costs.null_s - costs.reserve_s(switched, *tried)
-
-    return budget.within(costs, candidates, left)
+    room_s = left_s - costs.null_s
+    return budget.within(costs, candidates, lambda *tried: room_s - costs.reserve_s(*tried))
 
 
 def _names(candidates: Sequence[Candidate]) -> str:

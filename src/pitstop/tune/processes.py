@@ -21,7 +21,7 @@ from pitstop.tune.guard import FLOORS, SEEDS, Guarded, Untouched, guard
 from pitstop.tune.looks import pairs_of
 from pitstop.tune.plan import Block, Plan, Toggle, read_blocks
 from pitstop.tune.readings import Readings
-from pitstop.tune.track import Changes, Checked, Patience, RunError, forever
+from pitstop.tune.track import LEAST_PATIENCE, Changes, Checked, Patience, RunError, forever
 from pitstop.tune.trials import Settings, TrialRun, run_trial
 
 SEED = 0
@@ -50,6 +50,8 @@ class Course:
 class Processes:
     """A ``Track``; the untouched runs that numbers are held against are made when first needed."""
 
+    known_s = 0.0
+
     def __init__(self, course: Course, clock: Callable[[], float] = time.monotonic) -> None:
         self._course = course
         self._clock = clock
@@ -64,9 +66,6 @@ class Processes:
             toggle = replace(toggle, warmup=self._course.costs.steps + 1)
         plan = Plan("", changes, seed=SEED, outputs=True, toggle=toggle)
         run, seen, switched = self._switched(changes, plan, patience_s())
-        for each in run.outcomes[-toggle.changes :] if toggle else ():
-            if each.declined:  # beside the others that are tried with it
-                raise RunError("not-applicable", each.declined)
         compiled = seen.evidence.compiled
         times = Checked(
             step_ms=step_ms(seen.evidence),
@@ -74,6 +73,7 @@ class Processes:
             compile_s=sum(each.seconds for each in compiled),
             slow_s=_slow_s(seen.evidence),
             recompiled=sum(each.again > 0 for each in compiled),
+            batch=seen.batch,
             waits=waits(seen.evidence),
             noise=step_noise(seen.evidence),
             steps=len(seen.evidence.steps),
@@ -135,8 +135,9 @@ class Processes:
         """A run that came to its end with all changes in force; else a ``RunError``."""
         costs = self._course.costs
         steps = steps or costs.steps
-        patience = SLOWEST * (costs.start_s + steps * costs.step_s)
-        patience += min(PATIENCE_S, max(0.0, self.left_s()))
+        usual_s, left_s = costs.start_s + steps * costs.step_s, max(0.0, self.left_s())
+        patience = SLOWEST * usual_s + min(PATIENCE_S, left_s)
+        patience_s = min(patience_s, max(LEAST_PATIENCE * usual_s, left_s))
         settings = Settings(
             steps,
             WARMUP,
@@ -154,7 +155,7 @@ class Processes:
             shutil.rmtree(folder, ignore_errors=True)
         if run.ending.timed_out and patience_s < patience:
             raise RunError("not-applicable", f"no room in the budget: it {run.ending.error}", True)
-        _refuse(run)
+        _refuse(run, plan.toggle.changes if plan.toggle else 1)
         if not seen.evidence.steady:
             raise RunError("failed", "no step was finished after the warm-up: give more --steps")
         return run, seen
@@ -245,27 +246,27 @@ class Processes:
         if self._course.metrics:
             self._reference(precision)  # two runs, and one of rounding: metrics are as noisy
         for each in self._course.metrics:
-            plain = [
-                number for _, other in self._untouched.values() if (number := each.read(other))
-            ]
+            read = [each.read(other) for _, other in self._untouched.values()]
+            plain = [number for number in read if number is not None]
             ours = each.read(seen)
             if ours is None:
                 return f"printed no {each.quality.name}"
             worst = min(plain) if each.quality.higher_is_better else max(plain)
-            apart = (ours - worst) / abs(worst)
+            apart = (ours - worst) / (abs(worst) or 1.0)
             if (-apart if each.quality.higher_is_better else apart) > SMALLEST:
                 name = each.quality.name
                 return f"{name} {ours:.4g} instead of {worst:.4g}, {precise_percent(apart)}"
         return ""
 
 
-def _refuse(run: TrialRun) -> None:
-    """A run that failed, or in which a change did not take hold, is no measurement."""
+def _refuse(run: TrialRun, tried: int) -> None:
+    """A run that failed, or in which one of the last changes did not take hold, tells nothing."""
     if run.ending.error:
         verdict: Verdict = "out-of-memory" if run.ending.out_of_memory else "failed"
         raise RunError(verdict, run.ending.error)
-    if run.declined:
-        raise RunError("not-applicable", run.declined)
+    for each in run.outcomes[-tried:]:
+        if each.declined:
+            raise RunError("not-applicable", each.declined)
 
 
 def _slow_s(evidence: Evidence) -> float:

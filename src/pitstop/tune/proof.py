@@ -24,11 +24,6 @@ from pitstop.tune.track import RunError, Track
 SPENT = "the budget is spent"
 
 
-def can_switch(candidates: Sequence[Candidate], asked: Asked) -> bool:
-    """Whether one process can show the step without and with all of them."""
-    return asked.goal == "time" and all(each.change.toggles for each in candidates)
-
-
 class Proof:
     """One proof. ``found`` grows with it, and is there after Ctrl-C."""
 
@@ -38,7 +33,8 @@ class Proof:
         self._track = track
         self._costs = costs.settled(*kept)
         self._asked = asked
-        self._switched = self._costs.has_blocks(can_switch(kept, asked))
+        switched = asked.goal == "time" and all(each.change.toggles for each in kept)
+        self._switched = self._costs.has_blocks(switched)
         self.found = found
 
     def run(self, listener: Listener) -> None:
@@ -49,13 +45,17 @@ class Proof:
             if most >= pairs.FEWEST:
                 if not self._by_pairs(most) and self._switched:
                     listener.doing("the proof, closer: all that is kept off and on")
-                    self._in_blocks()
+                    self._switched = self._in_blocks()
+                    if not self._switched:
+                        self._by_pairs(self._costs.affordable(self._track.left_s(), toggles=False))
             elif not ((self._switched and self._in_blocks()) or self._by_its_trial()):
                 few = max(1, most)
                 self._note(f"the proof has only {count(few, 'pair')}, since {SPENT}")
                 self._by_pairs(few)
         except RunError as error:
             self._note(f"the proof was not finished: {error.note}")
+            if not error.hasty:
+                self.found = replace(self.found, broken=error.note)
 
     def _by_pairs(self, most: int) -> bool:
         """Fresh processes, run by run; whether they have settled it."""
@@ -81,9 +81,8 @@ class Proof:
         if affordable < pairs.FEWEST:
             return False
         kept = self.found.kept
-        toggle = replace(self._costs.toggle, changes=len(kept))
         looks = looks_within(affordable)
-        times = in_blocks(self._track, kept, toggle, looks, each=self._costs.pairs)
+        times = in_blocks(self._track, kept, self._costs, looks, switched=len(kept))
         if len(times.before) < pairs.FEWEST:
             return False  # the script is too short to be cut into blocks
         step = compared(times)

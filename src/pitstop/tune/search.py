@@ -40,18 +40,17 @@ from pitstop.tune.candidates import LATE, Candidate, rival, spared
 from pitstop.tune.found import Asked, Found, Listener
 from pitstop.tune.looks import EARLIEST, clear, clear_or_hopeless, compared
 from pitstop.tune.plan import Toggle, Wanted
-from pitstop.tune.proof import SPENT, Proof, can_switch
+from pitstop.tune.proof import SPENT, Proof
 from pitstop.tune.timed import Settled, in_blocks, in_pairs, mean_ms
 from pitstop.tune.together import (
     ENDS_EARLY,
-    LEAST_PATIENCE,
     Drowned,
     closest_first,
     drowned,
     told_without,
     worth_another_look,
 )
-from pitstop.tune.track import UNTIMED, Changes, Checked, RunError, Track, label
+from pitstop.tune.track import LEAST_PATIENCE, UNTIMED, Changes, Checked, RunError, Track, label
 
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
 SHARE_OF_PROMISE = 0.5  # of a gain: an option with less is not what the finding is about
@@ -115,7 +114,7 @@ class Search:
                 self._publish(Trial(name, "not-applicable", note=reason))
                 continue
             chosen = self._within(rest)
-            if not chosen or chosen[0].change != candidate.change:
+            if not chosen or chosen[0].change != candidate.change or self._forgets(candidate):
                 too_dear.append(name)
                 continue
             self._listener.doing(f"{name} ({place + 1} of {len(candidates)})")
@@ -130,6 +129,13 @@ class Search:
         """Those that there is room for, and still a point in."""
         rest = [each for each in candidates if not self._pointless(each)]
         return budget.within(self._costs, rest, self._left_s)
+
+    def _forgets(self, candidate: Candidate) -> bool:
+        """Whether it is new to a resumed search, and takes the room of what that knows already."""
+        first = candidate.first(1)
+        if self._track.knows((*self._changes, *first.wanted())):
+            return False
+        return self._costs.candidate_s(first) > self._left_s(first) - self._track.known_s
 
     def _pointless(self, candidate: Candidate) -> str:
         """Why it need not be tried after all that was; empty where it should be."""
@@ -189,8 +195,9 @@ class Search:
         trial = self._weighed(candidate, wanted, checked)
         if trial.verdict == "kept":
             took_s = left_s - self._track.left_s()  # with what it had compiled before
-            again_s = max(0.0, took_s - self._costs.start_s)
-            slower_s = min(again_s, self._slower_start_s(checked))
+            slower_s = self._slower_start_s(checked)
+            if took_s > self._costs.begin_s:  # a process of its own, which found that compiled
+                slower_s = min(slower_s, took_s - self._costs.begin_s)
             self._costs = self._costs.with_compiling(slower_s)
             self._base = checked
             if candidate.change.name in self._fresh:
@@ -233,12 +240,12 @@ class Search:
     def _goes_on(self, candidate: Candidate) -> bool:
         """Whether one run can tell its numbers and its time: metrics are read at its end."""
         by_time = self._asked.goal == "time" and not self._asked.metrics
-        return candidate.goes_on and by_time and self._costs.length is None
+        return self._costs.goes_on(candidate) and by_time
 
     def _ended_early(self, toggle: Toggle, blocks: int) -> None:
         """The script has no more steps than that, and so many pairs of blocks."""
-        length = toggle.length(2 * blocks) + 1
-        self._costs = self._costs.of_length(max(length, self._base.steps))
+        least = self._base.steps if self._costs.length is None else 0
+        self._costs = self._costs.of_length(max(toggle.length(2 * blocks) + 1, least))
 
     def _rank(self, checked: Checked) -> float:
         number = checked.step_ms if self._asked.goal == "time" else checked.peak_bytes
@@ -267,6 +274,8 @@ class Search:
     def _hopeless(self, checked: Checked) -> bool:
         """Whether it is far slower than its neighbours in time, the run before and one after."""
         before, own = self._base.step_ms, checked.step_ms
+        if own is not None and self._base.batch and checked.batch:
+            own *= self._base.batch / checked.batch  # for as much work
         noise = self.found.untouched.apart if self.found.untouched else 0.0
         times = max(HOPELESS, (1 + noise) ** 2)
         if before is None or own is None or own < times * before:
@@ -309,7 +318,7 @@ class Search:
                 looks = looks[:1]  # a closer one comes when all that drowned is looked at together
             changes = (*others, wanted)
             try:
-                found = in_blocks(self._track, changes, costs.toggle, looks, known, costs.pairs)
+                found = in_blocks(self._track, changes, costs, looks, known)
             except RunError as error:
                 if not _cannot_be_switched(candidate, error):
                     raise
@@ -373,15 +382,18 @@ class Search:
         for candidate in self._kept if self._joined[-1:] == self._kept[-1:] else self._kept[:-1]:
             (wanted,) = candidate.wanted()
             self._costs = self._calmest(usual) if candidate in self._joined else usual
-            if self._left_s() < self._costs.timing_s(candidate):
+            others = tuple(each for each in self._changes if each != wanted)
+            known_s = 0.0 if self._track.knows((*others, wanted)) else self._track.known_s
+            if self._left_s() - known_s < self._costs.timing_s(candidate):
                 self._note(f"{label(wanted)} was not left out once more, since {SPENT}")
                 continue
             self._listener.doing(f"all that is kept, without {label(wanted)}")
-            others = tuple(each for each in self._changes if each != wanted)
             try:
                 step = compared(self._timed(candidate, others, clear))
             except RunError:
                 continue  # the others do not run without it
+            if self._costs.length is not None:  # as was learned by this
+                usual = usual.of_length(self._costs.length)
             if not weigh.helps(step) and self._holds(others):
                 self._kept = [each for each in self._kept if each != candidate]
                 self._drop(label(wanted), step)
@@ -420,7 +432,7 @@ class Search:
     def _left_s(self, *more: Candidate) -> float:
         """What is left of the budget when the proof of what is kept, and of more, has its share."""
         tried = (*self._kept, *more)
-        return self._track.left_s() - self._costs.reserve_s(can_switch(tried, self._asked), *tried)
+        return self._track.left_s() - self._costs.reserve_s(*tried)
 
     def _spare_s(self, candidate: Candidate) -> float:
         """What is left for one candidate when later ones have their first looks, too."""

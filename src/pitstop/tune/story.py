@@ -48,9 +48,9 @@ def tell(profile: Report, found: Found, about: About) -> Report:
 
 def proved(found: Found, goal: Goal) -> bool:
     """Whether what was kept may be handed out: nothing speaks against it in the proof."""
-    return bool(found.kept) and (
-        not found.proof or leading(found, goal).verdict in {"better", "inconclusive"}
-    )
+    if not found.kept or found.broken:
+        return False
+    return not found.proof or leading(found, goal).verdict in {"better", "inconclusive"}
 
 
 def _verdict(found: Found, about: About) -> str:
@@ -58,6 +58,8 @@ def _verdict(found: Found, about: About) -> str:
         if found.interrupted:
             return f"{about.name}: ended by Ctrl-C; nothing was kept until then."
         return f"{about.name}: {_nothing(found, about.goal)}. It is left as it is."
+    if found.broken:
+        return f"{about.name}: what was kept, all together, broke the proof: {found.broken}."
     if not found.proof:
         names = ", ".join(map(name_of, found.kept))
         end = "ended by Ctrl-C before the proof" if found.interrupted else "there was no proof"

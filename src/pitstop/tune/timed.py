@@ -6,8 +6,9 @@ from dataclasses import replace
 from pitstop.compare import pairs
 from pitstop.compare.pairs import Pairs
 from pitstop.compare.quantities import Sample, step_ms
+from pitstop.tune.budget import Costs
 from pitstop.tune.looks import tell_enough
-from pitstop.tune.plan import Toggle, Wanted
+from pitstop.tune.plan import Wanted
 from pitstop.tune.track import UNTIMED, Changes, RunError, Track
 
 Settled = Callable[[Pairs[float]], bool]
@@ -44,15 +45,15 @@ def mean_ms(sample: Sample) -> float:
 def in_blocks(
     track: Track,
     changes: Changes,
-    toggle: Toggle,
+    costs: Costs,
     looks: Sequence[int],
     known: Pairs[float] = UNTIMED,
-    each: int = pairs.LOOKS[-1],
+    switched: int = 1,
 ) -> Pairs[float]:
     """Pairs of blocks with the last changes off and on, until a look settles it.
 
-    A process gives so many as ``each`` at most. Fewer come back where the script ends before: how
-    many more processes that would take was not planned.
+    Fewer come back where the script ends before: how many more processes that would take was not
+    planned.
     """
     even = len(known.before) // 2 * 2  # every other pair begins with the change on
     before, after = known.before[:even], known.after[:even]
@@ -62,11 +63,12 @@ def in_blocks(
         if look > looked and tell_enough(Pairs(before[:look], after[:look])):
             return Pairs(before[:look], after[:look])
         looked = look
-        asked = min(each, looks[-1] - len(before))
+        asked = min(costs.pairs, looks[-1] - len(before))
         asked += asked % 2
         if not asked:
             break
-        new = track.blocks(changes, replace(toggle, pairs=asked, looks=not before))
+        toggle = replace(costs.toggle, changes=switched, pairs=asked, looks=not before)
+        new = track.blocks(changes, toggle)
         even = min(asked, len(new.before) // 2 * 2)
         before, after = (*before, *new.before[:even]), (*after, *new.after[:even])
         if even < asked and not tell_enough(Pairs(before, after)):

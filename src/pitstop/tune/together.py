@@ -12,10 +12,9 @@ from pitstop.tune.candidates import Candidate, rival
 from pitstop.tune.found import PASSENGER
 from pitstop.tune.plan import Wanted
 from pitstop.tune.timed import in_blocks
-from pitstop.tune.track import Changes, Checked, RunError, Track, label
+from pitstop.tune.track import LEAST_PATIENCE, Changes, Checked, RunError, Track, label
 
 ENDS_EARLY = "the script ends before enough blocks were timed"
-LEAST_PATIENCE = 2  # times what a run takes: a busy machine must not end one
 MANY_TO_FEW = LOOKS[::-1]  # pairs: fewer where there is no room for more
 JOIN = " + "  # between names of changes that are tried as one
 Drowned = tuple[Candidate, Trial]  # what seemed faster, and its trial
@@ -72,8 +71,8 @@ class Together:
             if checked.refused:
                 trial = weigh.trial(self.name, checked.refused, base, checked, checked.note)
                 return checked, trial
-            each = self._costs.pairs
-            times = in_blocks(self._track, changes, toggle, looks, checked.times, each)
+            number = len(self._wanted)
+            times = in_blocks(self._track, changes, self._costs, looks, checked.times, number)
             if len(times.before) < FEWEST:
                 raise RunError("not-applicable", ENDS_EARLY)
         except RunError as error:

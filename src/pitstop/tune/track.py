@@ -12,6 +12,7 @@ from pitstop.tune.plan import Toggle, Wanted
 
 Changes = tuple[Wanted, ...]
 Patience = Callable[[], float]  # seconds that a run may take, asked when it begins
+LEAST_PATIENCE = 2  # times what a run takes: a busy machine must not end one
 UNTIMED: Pairs[float] = Pairs()
 
 
@@ -43,6 +44,7 @@ class Checked:
     compile_s: float = 0.0  # torch.compile's part of the run
     slow_s: float = 0.0  # what its first steps took beyond the usual, for whatever reason
     apart: float = 0.0  # of the untouched script: how far two runs of it part in time
+    batch: int | None = None  # samples in a step, where that is known
     waits: float = 0.0  # for data, as a share of its steps
     noise: float = 0.0  # by which its single steps differ, as a share
     recompiled: int = 0  # functions compiled again, for other shapes or values
@@ -52,6 +54,8 @@ class Checked:
 
 class Track(Protocol):
     """A run that comes to nothing raises ``RunError``."""
+
+    known_s: float  # of what is left, so much is that of answers on the disk, from before
 
     def check(
         self, changes: Changes, toggle: Toggle | None = None, patience_s: Patience = forever

@@ -73,16 +73,6 @@ class TrialRun:
         return self.recording.evidences[0]
 
     @property
-    def held(self) -> int:
-        """How often the last change took hold."""
-        return self.outcomes[-1].applied if self.outcomes else 0
-
-    @property
-    def declined(self) -> str:
-        """Why the last change does not apply; empty where it does."""
-        return self.outcomes[-1].declined if self.outcomes else ""
-
-    @property
     def peak_bytes(self) -> int | None:
         """The most memory in use: of the GPU where there is one, else of the host."""
         each_process = self.recording.evidences
