@@ -139,7 +139,25 @@ def watch(self, x):
     assert ran.code == 0, ran.complained
     assert ran.outcome.applied == 4
     assert ran.numbers == pytest.approx(before, rel=1e-4)
+    assert ran.outcome.effect == ""
     assert run(folder, TRAIN, "channels-last").outcome.effect == "other-randomness"
+
+
+IN_BETWEEN = {
+    "other-randomness": ("x = self.head(x)", "x = self.head(x)\n        x = x + NOISE"),
+    "": ("self.tail(x.mean((2, 3)))", "self.tail((y := x.mean((2, 3))) + NOISE.mean() * y)"),
+}
+
+
+@pytest.mark.parametrize("noise", ["randn_like(x)", "rand_like(input=x)", "randint_like(x, 9)"])
+@pytest.mark.parametrize("effect", IN_BETWEEN)
+def test_channels_last_says_that_noise_falls_elsewhere(folder, noise, effect):
+    """As between the halves of a variational autoencoder; that of vectors falls where it did."""
+    old, new = IN_BETWEEN[effect]
+    new = new.replace("NOISE", f"torch.{noise if effect else noise.replace('x', 'y')}")
+    ran = run(folder, WITHOUT_DROPOUT.replace(old, new), "channels-last")
+    assert ran.code == 0, ran.complained
+    assert ran.outcome.effect == effect
 
 
 def test_clips_are_laid_out_as_well(folder):

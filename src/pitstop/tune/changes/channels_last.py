@@ -20,7 +20,8 @@ def channels_last(script: "Script") -> None:
 
     Weights of 2-D and 3-D convolutions and the inputs of the model are laid out anew. It pays with
     tensor cores in half precision or TF32; a layer in between that knows only the other layout,
-    such as GroupNorm, copies back and forth and can make it slower. Dropout falls elsewhere.
+    such as GroupNorm, copies back and forth and can make it slower. Dropout and noise like a
+    picture's fall elsewhere.
     """
     torch = script.torch
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -49,15 +50,33 @@ def channels_last(script: "Script") -> None:
             **{name: _converted(each, formats, torch) for name, each in named.items()},
         )
 
-    def drop(original: Callable[..., Any], value: Any, *given: Any, **named: Any) -> Any:
-        if value.dim() in formats:  # masks are drawn in the order of memory
-            script.draws_otherwise()
-        return original(value, *given, **named)
-
     script.on_model(set_up)
     script.around_model(around)
-    script.patch(torch.nn.functional, "dropout", drop)
+    _watch_draws(script, formats)
     script.switch(lambda: lay_out(True), lambda: lay_out(False))
+
+
+def _watch_draws(script: "Script", formats: dict[int, Any]) -> None:
+    """Whether random numbers fall elsewhere: they are drawn in the order of memory."""
+    torch = script.torch
+
+    def look(like: Any) -> None:
+        if isinstance(like, torch.Tensor) and like.dim() in formats and not like.is_contiguous():
+            script.draws_otherwise()
+
+    def drop(original: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        said = {**dict(zip(("input", "p", "training"), given, strict=False)), **named}
+        if said.get("p", True) and said.get("training", True):
+            look(said.get("input"))
+        return original(*given, **named)
+
+    def draw(original: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        look(given[0] if given else named.get("input"))
+        return original(*given, **named)
+
+    script.patch(torch.nn.functional, "dropout", drop)
+    for name in ("randn_like", "rand_like", "randint_like"):
+        script.patch(torch, name, draw)
 
 
 def _weights(models: list[Any], torch: Any) -> Iterator[Any]:
