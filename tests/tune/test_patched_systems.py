@@ -27,7 +27,7 @@ OPTIONS = {"loader": {"workers": 1, "pin": False}}
 def numbers(words, changes, folder, inspect=0):
     """The losses of a run, or what its model returned, and the run itself."""
     settings = Settings(STEPS + 4 * inspect, warmup=1, inspect=inspect)
-    plan = Plan("", tuple(Wanted(each, OPTIONS.get(each, {})) for each in changes), outputs=True)
+    plan = Plan(tuple(Wanted(each, OPTIONS.get(each, {})) for each in changes), outputs=True)
     run = run_trial(words, plan, folder, settings)
     assert not run.ending.error
     outputs = [list(each.values) for each in run.readings.outputs]

@@ -49,9 +49,9 @@ def folder(tmp_path_factory):
 
 def test_a_plan_travels_as_json():
     loader = Wanted("loader", {"workers": 2})
-    plan = Plan("/there", (loader,), 1, "bfloat16", outputs=True, toggle=Toggle(2, 3))
+    plan = Plan((loader,), 1, "bfloat16", outputs=True, toggle=Toggle(2, 3), folder="/there")
     assert read_plan(plan.to_json()) == plan
-    assert read_plan('{"folder": "/there"}') == Plan("/there")
+    assert read_plan('{"folder": "/there"}') == Plan(folder="/there")
 
 
 def test_blocks_alternate_so_that_what_drifts_cancels():
@@ -94,7 +94,7 @@ for name, options in json.loads(sys.argv[1] if len(sys.argv) > 1 else CHANGES):
     model = nn.Sequential(Block(), Block())
     model(torch.ones(1, 3, 4, 4))
     before = {each: dict(vars(each)) for each in model.modules()}
-    run = begin(Plan("HERE", (Wanted(name, options),)).to_json())
+    run = begin(Plan((Wanted(name, options),), folder="HERE").to_json())
     model(torch.ones(1, 3, 4, 4))
     took_hold = snapshot() != untouched or {each: vars(each) for each in model.modules()} != before
     run.close()

@@ -29,7 +29,7 @@ def waits(monkeypatch):
 
 
 def waited(steps, waits, folder):
-    run = Run(Plan(str(folder), steps=steps))
+    run = Run(Plan(folder=str(folder), steps=steps))
     try:
         counts = []
         for done in (1, 2, 3):
@@ -57,7 +57,7 @@ def test_a_trial_knows_its_last_step(tmp_path, monkeypatch):
 
     monkeypatch.setattr(trials, "record", record)
     with pytest.raises(KeyboardInterrupt):
-        run_trial(["python", "train.py"], Plan(""), tmp_path / "run", Settings(steps=20))
+        run_trial(["python", "train.py"], Plan(), tmp_path / "run", Settings(steps=20))
     assert [each.steps for each in seen] == [20]
 
 
@@ -128,7 +128,7 @@ def test_a_run_whose_numbers_count_goes_on_in_blocks_that_do_not(tmp_path, monke
     script.write_text(f"{TRAINS}\ntrain(Model(), epochs=5)")
 
     def run(toggle, steps):
-        plan = Plan("", (Wanted("bf16"),), seed=0, outputs=True, toggle=toggle)
+        plan = Plan((Wanted("bf16"),), seed=0, outputs=True, toggle=toggle)
         folder = tmp_path / f"run-{steps}"
         return run_trial([sys.executable, str(script)], plan, folder, Settings(steps)), folder
 
@@ -203,7 +203,7 @@ def test_a_trial_ends_where_its_blocks_tell_enough(tmp_path, monkeypatch):
     assert source != TRAINS
     script.write_text(f"{source}\ntrain(Model(), epochs=99)\nprint('not to be seen')")
     toggle = Toggle(steps=1, warmup=7, lead=0, pairs=24)
-    plan = Plan("", (Wanted("bf16"),), seed=0, outputs=True, toggle=toggle)
+    plan = Plan((Wanted("bf16"),), seed=0, outputs=True, toggle=toggle)
     settings = Settings(toggle.length(48) + 1)
     ran = run_trial([sys.executable, str(script)], plan, tmp_path / "run", settings)
     assert ran.ending.error == ""
@@ -253,7 +253,7 @@ def test_ranks_are_switched_together_and_end_together(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     (tmp_path / "joined.py").write_text(JOINED)
     toggle = Toggle(steps=1, warmup=7, lead=0, pairs=24)
-    plan = Plan("", (Wanted("bf16"),), seed=0, outputs=True, toggle=toggle)
+    plan = Plan((Wanted("bf16"),), seed=0, outputs=True, toggle=toggle)
     launch = ["-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone", "joined.py"]
     settings = Settings(toggle.length(48) + 1, timeout_s=120)
     ran = run_trial([sys.executable, *launch], plan, tmp_path / "run", settings)

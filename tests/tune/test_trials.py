@@ -76,7 +76,7 @@ def here(tmp_path, monkeypatch):
 def trial(here, text, wanted=None, **settings):
     (here / "script.py").write_text(text)
     folder = here / ".pitstop" / f"trial-{len(list(here.glob('.pitstop/trial-*')))}"
-    run = run_trial([sys.executable, "script.py"], wanted or Plan(""), folder, Settings(**settings))
+    run = run_trial([sys.executable, "script.py"], wanted or Plan(), folder, Settings(**settings))
     assert not (folder / "scratch").exists()
     assert not list(trials.SHORT.iterdir())
     return run
@@ -89,8 +89,8 @@ def test_a_script_that_saves_and_resumes_starts_from_the_users_state_each_time(h
     (here / "kept").mkdir()
     saved = (here / "model.pt").read_bytes()
     runs = [
-        trial(here, TRAINS, Plan("", seed=1, outputs=True), lists_writes=True),
-        trial(here, TRAINS, Plan("", seed=1, outputs=True, changes=(Wanted("bf16"),))),
+        trial(here, TRAINS, Plan(seed=1, outputs=True), lists_writes=True),
+        trial(here, TRAINS, Plan(seed=1, outputs=True, changes=(Wanted("bf16"),))),
     ]
     assert [run.ending.error for run in runs] == ["", ""]
     assert [run.recording.printed()[0] for run in runs] == ["starts at 7"] * 2
@@ -148,7 +148,7 @@ def test_the_errors_own_line_is_told(here):
 
 
 def test_a_change_that_does_not_exist_is_an_error_of_the_trial(here):
-    run = trial(here, "import torch\nprint('ran')\n", Plan("", changes=(Wanted("no-such"),)))
+    run = trial(here, "import torch\nprint('ran')\n", Plan(changes=(Wanted("no-such"),)))
     assert run.ending.exit_code == 97
     assert "no-such" in run.ending.error
     assert run.recording.printed() == []

@@ -45,7 +45,7 @@ def command(tuned: Path, nproc_per_node: int | None, module: bool, script: tuple
     words = launch.command_line(script, module, nproc_per_node)
     launcher = launch.is_launcher(script) or nproc_per_node is not None
     with tempfile.TemporaryDirectory(prefix="pitstop-run-") as folder:
-        also = ((BEGIN, Plan(folder, kept).to_json()),)
+        also = ((BEGIN, Plan(kept, folder=folder).to_json()),)
         options = Options(folder, also=also, record=False, launcher=launcher)
         code = launch.run(words, options)
         for outcome in read_outcomes(Path(folder)):

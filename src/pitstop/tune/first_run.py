@@ -36,7 +36,7 @@ def first_run(
         screen.doing("the untouched script, looked at closely")
         shutil.rmtree(where, ignore_errors=True)
         patience_s = SHARE * 60 * asked.budget_minutes
-        run = look_closely(asked, Plan(""), where, patience_s, lists_writes=True)
+        run = look_closely(asked, Plan(), where, patience_s, lists_writes=True)
         _check(run, asked)
         for line in _on_files(run.written, asked):
             screen.say(line)

@@ -1,7 +1,7 @@
 """Found: what a search was asked for, who hears how it goes, and all that it has come to."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pitstop.compare.quantities import Quantity
 from pitstop.core.comparison import Comparison
@@ -40,6 +40,10 @@ class Found:
     broken: str = ""  # what ended a run with all that is kept in the proof
     interrupted: bool = False
     notes: tuple[str, ...] = ()
+
+    def noted(self, text: str) -> "Found":
+        """With one line more."""
+        return replace(self, notes=(*self.notes, text))
 
 
 def leading(found: Found, goal: Goal) -> Comparison:

@@ -14,11 +14,11 @@ import torch
 from torch import nn
 
 from pitstop.tune.models import Models
+from pitstop.tune.plan import OUTPUTS, VALUES
 
 RELATIVE = {"tfloat32": 2.0**-10}  # torch has no type of that name; it keeps 10 bits, as float16
 MOST_VALUES = 65_536  # of each tensor, evenly spread: enough for a PSNR to two decimals
 MOST_CALLS = 16  # outermost calls that are kept
-OUTPUTS, VALUES = "outputs.json", "outputs.f32"
 
 
 def set_seeds(seed: int) -> None:

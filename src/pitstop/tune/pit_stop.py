@@ -201,7 +201,7 @@ def _after(
         return None
     screen.doing("one more look at the step, with all that is kept")
     try:
-        run = look_closely(asked, Plan("", found.kept), course.folder / "after", left_s)
+        run = look_closely(asked, Plan(found.kept), course.folder / "after", left_s)
     except KeyboardInterrupt:
         return None  # all else is known by now
     if run.ending.error or not run.evidence.steady or _in_bursts(run.evidence):

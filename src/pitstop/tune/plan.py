@@ -22,6 +22,7 @@ BEGIN = (
 # is one with which periods up to 16 are told from a gain in 97 of 100 comparisons, or more.
 PAUSES = (0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 0, 0, 1, 0, 1, 2, 1, 2, 1, 2, 2, 2, 2)
 CHANGES, BLOCKS, BATCHES = "changes.json", "blocks.json", "batches.jsonl"
+OUTPUTS, VALUES = "outputs.json", "outputs.f32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,6 @@ def is_on(number: int) -> bool:
 class Plan:
     """What to do to one run of the script. Travels as JSON."""
 
-    folder: str  # where the answers go; absolute
     changes: tuple[Wanted, ...] = ()
     seed: int | None = None  # set before the script's first line, whose own seeds prevail
     perturb: str | None = None  # move each weight by one unit in the last place of this precision
@@ -74,6 +74,7 @@ class Plan:
     outputs: bool = False  # keep samples of what the models return
     toggle: Toggle | None = None
     steps: int | None = None  # the run ends after so many
+    folder: str = ""  # where the answers go; absolute
 
     def to_json(self) -> str:
         """The argument of ``begin``."""

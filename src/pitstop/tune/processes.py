@@ -64,7 +64,7 @@ class Processes:
         """Run it once with these changes, and look at its numbers; then time the last of them."""
         if toggle:  # on in all that count
             toggle = replace(toggle, warmup=self._course.costs.steps + 1)
-        plan = Plan("", changes, seed=SEED, outputs=True, toggle=toggle)
+        plan = Plan(changes, seed=SEED, outputs=True, toggle=toggle)
         run, seen, switched = self._switched(changes, plan, patience_s())
         compiled = seen.evidence.compiled
         times = Checked(
@@ -97,11 +97,11 @@ class Processes:
 
     def sample(self, changes: Changes) -> Sample:
         """Run it once with these changes, to be timed."""
-        return self._run(changes, Plan("", changes))[1]
+        return self._run(changes, Plan(changes))[1]
 
     def blocks(self, changes: Changes, toggle: Toggle) -> Pairs[float]:
         """Milliseconds of a step with the last changes off and on, in pairs of blocks."""
-        return self._switched(changes, Plan("", changes, toggle=toggle))[2]
+        return self._switched(changes, Plan(changes, toggle=toggle))[2]
 
     def knows(self, _: Changes, /) -> bool:
         """Nothing: each run is a fresh one."""
@@ -214,13 +214,13 @@ class Processes:
     def _plain(self, seed: int, perturb: str = "", number: int = 1) -> Readings:
         key = seed, perturb, number
         if key not in self._untouched:
-            plan = Plan("", seed=seed, perturb=perturb or None, signs=number, outputs=True)
+            plan = Plan(seed=seed, perturb=perturb or None, signs=number, outputs=True)
             run, seen = self._run((), plan)
             self._untouched[key] = run.readings, seen
         return self._untouched[key][0]
 
     def _numbers_of(self, changes: Changes, seed: int) -> Readings:
-        return self._run(changes, Plan("", changes, seed=seed, outputs=True))[0].readings
+        return self._run(changes, Plan(changes, seed=seed, outputs=True))[0].readings
 
     def _null(self) -> tuple[str, float]:
         """How far two untouched runs with one seed part: in their numbers, and in their time."""

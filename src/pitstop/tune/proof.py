@@ -50,10 +50,12 @@ class Proof:
                         self._by_pairs(self._costs.affordable(self._track.left_s(), toggles=False))
             elif not ((self._switched and self._in_blocks()) or self._by_its_trial()):
                 few = max(1, most)
-                self._note(f"the proof has only {count(few, 'pair')}, since {SPENT}")
+                self.found = self.found.noted(
+                    f"the proof has only {count(few, 'pair')}, since {SPENT}"
+                )
                 self._by_pairs(few)
         except RunError as error:
-            self._note(f"the proof was not finished: {error.note}")
+            self.found = self.found.noted(f"the proof was not finished: {error.note}")
             if not error.hasty:
                 self.found = replace(self.found, broken=error.note)
 
@@ -100,6 +102,3 @@ class Proof:
         step = replace(steps[0], reason=f"{steps[0].reason}, in its trial")
         self.found = replace(self.found, proof=(step,))
         return True
-
-    def _note(self, text: str) -> None:
-        self.found = replace(self.found, notes=(*self.found.notes, text))

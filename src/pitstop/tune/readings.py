@@ -7,9 +7,8 @@ from pathlib import Path
 
 from pitstop.core.evidence import Evidence
 from pitstop.profile.collect import lines
-from pitstop.tune.plan import BATCHES
+from pitstop.tune.plan import BATCHES, OUTPUTS, VALUES
 
-OUTPUTS, VALUES = "outputs.json", "outputs.f32"  # as ``numbers`` writes them
 IMAGE_CHANNELS = (1, 3, 4)
 SMALLEST_IMAGE = 16  # pixels on the shorter side
 

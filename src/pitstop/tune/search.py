@@ -41,6 +41,7 @@ from pitstop.tune.found import Asked, Found, Listener
 from pitstop.tune.looks import EARLIEST, clear, clear_or_hopeless, compared
 from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.proof import SPENT, Proof
+from pitstop.tune.seen import WAITS
 from pitstop.tune.timed import Settled, in_blocks, in_pairs, mean_ms
 from pitstop.tune.together import (
     ENDS_EARLY,
@@ -54,7 +55,6 @@ from pitstop.tune.track import LEAST_PATIENCE, UNTIMED, Changes, Checked, RunErr
 
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
 SHARE_OF_PROMISE = 0.5  # of a gain: an option with less is not what the finding is about
-WAITS = 0.02  # of a step: workers that are ahead leave no more of it to wait
 TOO_SHORT = "the script ends before enough blocks of steps were timed, and more runs have no room"
 
 
@@ -89,7 +89,7 @@ class Search:
             self._try_all(candidates)
             if self._asked.goal == "time":
                 if name := self._try_together(self._drowned):
-                    self._note(f"not tried once more, since {SPENT}: {name}")
+                    self.found = self.found.noted(f"not tried once more, since {SPENT}: {name}")
                 self._drowned.clear()
                 self._drop_passengers()
             if self._kept:
@@ -123,7 +123,7 @@ class Search:
                 self._publish(trial)
         self._later = []
         if too_dear:
-            self._note(f"not tried, since {SPENT}: {', '.join(too_dear)}")
+            self.found = self.found.noted(f"not tried, since {SPENT}: {', '.join(too_dear)}")
 
     def _within(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those that there is room for, and still a point in."""
@@ -151,7 +151,7 @@ class Search:
             if self._has_enough(candidate, fine):
                 rest = ", ".join(map(label, candidate.wanted()[place:]))
                 enough = f"data is always there with {label(fine[-1][0])}"
-                self._note(f"not tried, since {enough}: {rest}")
+                self.found = self.found.noted(f"not tried, since {enough}: {rest}")
                 break
             if self._was_left_out(wanted, fine):
                 left_out.append(label(wanted))
@@ -169,7 +169,9 @@ class Search:
             else:
                 fine.append((wanted, checked))
         if left_out:
-            self._note(f"not tried, to leave other changes their time: {', '.join(left_out)}")
+            self.found = self.found.noted(
+                f"not tried, to leave other changes their time: {', '.join(left_out)}"
+            )
         fine.sort(key=lambda pair: self._rank(pair[1]))
         for wanted, checked in fine[1:]:
             note = f"in its first run behind {label(fine[0][0])}"
@@ -385,7 +387,9 @@ class Search:
             others = tuple(each for each in self._changes if each != wanted)
             known_s = 0.0 if self._track.knows((*others, wanted)) else self._track.known_s
             if self._left_s() - known_s < self._costs.timing_s(candidate):
-                self._note(f"{label(wanted)} was not left out once more, since {SPENT}")
+                self.found = self.found.noted(
+                    f"{label(wanted)} was not left out once more, since {SPENT}"
+                )
                 continue
             self._listener.doing(f"all that is kept, without {label(wanted)}")
             try:
@@ -448,9 +452,6 @@ class Search:
         trials = (*self.found.trials, trial)
         self.found = replace(self.found, trials=trials, kept=self._changes)
         self._listener.tried(trial)
-
-    def _note(self, text: str) -> None:
-        self.found = replace(self.found, notes=(*self.found.notes, text))
 
 
 def _cannot_be_switched(candidate: Candidate, error: RunError) -> bool:
