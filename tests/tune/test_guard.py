@@ -108,6 +108,12 @@ def test_other_batches_are_judged_by_the_mean_of_three_seeds():
     assert not found.ok
     assert not found.needs_seeds
     assert found.drift == pytest.approx(0.6 / 1.6)
+    alike = Untouched(null, other_seeds=(null, null))
+    found = guard("other-randomness", worse, alike, other_seeds=more)
+    assert (found.ok, found.reason) == (
+        False,
+        "the batches differ, and seeds do not move the script's own",
+    )
 
 
 def test_a_change_of_training_is_held_against_nothing_and_says_so():

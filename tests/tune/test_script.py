@@ -259,7 +259,38 @@ def test_the_same_seed_gives_the_same_run_and_the_scripts_own_prevails(folder):
     )
     one, same, other = (run(folder, source, seed=seed).printed for seed in (1, 1, 2))
     assert one == same != other
-    assert run(folder, TRAIN, seed=5).numbers == run(folder, TRAIN).numbers
+    assert run(folder, TRAIN, seed=0).numbers == run(folder, TRAIN).numbers
+
+
+SEEDS_ITSELF = """
+import random, numpy, torch
+large = 2**32 - 1
+for seed, given in (
+    (random.seed, 1), (numpy.random.seed, large), (torch.manual_seed, 3),
+    (torch.random.manual_seed, -4),
+):
+    seed(given)
+    print(random.random(), numpy.random.rand(), torch.rand(1).item())
+random.seed(a=5, version=2)
+print(random.random())
+numpy.random.seed(seed=numpy.int64(6))
+print(numpy.random.rand())
+random.seed("seven")
+print(random.random())
+numpy.random.seed([8, 9])
+print(numpy.random.rand())
+"""
+
+
+def test_other_seeds_move_the_script_s_own(folder):
+    """Else what draws otherwise could not be held against how far seeds part."""
+    own, null, one, again, two = (
+        run(folder, SEEDS_ITSELF, seed=seed).printed for seed in (None, 0, 1, 1, 2)
+    )
+    assert own[3:] == null[3:]  # all is seeded by then
+    assert one == again
+    moved = [len({*each}) for each in zip(null, one, two, strict=True)]
+    assert moved == [3] * 6 + [1] * 2  # a word or a list is no number to move
 
 
 def test_a_perturbed_run_differs_by_a_hair_of_the_precision(folder):

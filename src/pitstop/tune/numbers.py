@@ -6,30 +6,55 @@ None of this draws from the script's own random numbers.
 import ctypes
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from pitstop.profile.patch import patch
 from pitstop.tune.models import Models
 from pitstop.tune.plan import OUTPUTS, VALUES
 
 RELATIVE = {"tfloat32": 2.0**-10}  # torch has no type of that name; it keeps 10 bits, as float16
 MOST_VALUES = 65_536  # of each tensor, evenly spread: enough for a PSNR to two decimals
+SEEDS = 2**32  # that numpy takes
+SEED_NAMES = ("seed", "a")
 MOST_CALLS = 16  # outermost calls that are kept
 
 
 def set_seeds(seed: int) -> None:
-    """Seed all that draws; where the script seeds by itself, that comes later and prevails."""
-    random.seed(seed)
-    torch.manual_seed(seed)
-    try:
-        import numpy as np  # noqa: PLC0415 scripts without it exist
-    except ImportError:
-        return
-    np.random.seed(seed)
+    """Seed all that draws; where the script seeds by itself, that comes later and prevails.
+
+    With another seed than 0 its own seeds are moved by that: else such runs would all be the same.
+    """
+    for owners, name in _seeders():
+        getattr(owners[0], name)(seed)
+        if seed:
+            patch(owners, name, partial(_moved, seed))
+
+
+def _seeders() -> Iterator[tuple[tuple[Any, ...], str]]:
+    yield (random,), "seed"
+    yield (torch, torch.random), "manual_seed"
+    with suppress(ImportError):  # scripts without it exist
+        import numpy as np  # noqa: PLC0415
+
+        yield (np.random,), "seed"
+
+
+def _moved(by: int, original: Callable[..., Any]) -> Callable[..., Any]:
+    def move(value: Any) -> Any:
+        return (int(value) + by) % SEEDS if hasattr(value, "__index__") else value
+
+    def seed(*given: Any, **named: Any) -> Any:
+        known = {name: move(value) for name, value in named.items() if name in SEED_NAMES}
+        return original(*map(move, given[:1]), *given[1:], **{**named, **known})
+
+    return seed
 
 
 def perturb(module: nn.Module, precision: str, signs: int = 1) -> None:
