@@ -6,6 +6,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -227,3 +228,16 @@ if torch.cuda.device_count() > 99:
 """
     assert len(trial(here, promises, steps=6).evidence.steps) > 20
     assert len(trial(here, promises, steps=6, step_kind="module").evidence.steps) <= 6
+
+
+def test_what_is_said_before_a_run_begins_is_not_what_the_script_writes(here, monkeypatch):
+    """As that it waits for its turn, where our own words go to a file beside the script."""
+
+    @contextmanager
+    def waits():
+        (here / "tune.log").write_text("waiting for the trial of process 1\n")
+        yield
+
+    monkeypatch.setattr(trials, "my_turn", waits)
+    run = trial(here, "import torch\n", lists_writes=True)
+    assert run.written.escaped == ()

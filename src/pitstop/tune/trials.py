@@ -96,9 +96,9 @@ def run_trial(
     tag = uuid4().hex
     temporary = _temporary_folder()
     where = [] if not settings.lists_writes else written.folders_of(words, Path.cwd())
-    before = written.snapshot(where)
     try:
-        with my_turn():
+        with my_turn():  # which may say that it waits, and our own words may go to a file here
+            before = written.snapshot(where)
             run = _run(words, wanted, folder, settings, _environment(tag, folder, temporary))
         if not settings.lists_writes:
             return run
