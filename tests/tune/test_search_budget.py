@@ -24,19 +24,31 @@ from tune.simulation import (
 )
 
 
-def test_a_change_whose_runs_start_late_leaves_the_proof_its_time():
+@pytest.mark.parametrize(
+    ("kept", "more_s", "slow_s", "verdict"),
+    [
+        ((), 60, 34.0, "not-applicable"),
+        ((), 220, 34.0, "kept"),  # its trial is its proof
+        (("tf32",), 180, 34.0, "not-applicable"),
+        ((), 0, 1.2, "kept"),
+    ],
+)
+def test_a_change_whose_runs_start_late_leaves_the_proof_its_time(kept, more_s, slow_s, verdict):
     """As cuDNN does that times its algorithms: half a minute in each fresh process."""
     benchmark = candidate("cudnn-benchmark", toggles=False)
-    budget_s = COSTS.null_s + COSTS.proof_s(switched=False) + COSTS.candidate_s(benchmark) + 60
-    track = Simulated(lambda on: 80.0 if on else 100.0, budget_s=budget_s)
+    tried = [*map(candidate, kept), benchmark]
+    budget_s = COSTS.null_s + COSTS.candidates_s(tried) + COSTS.reserve_s(*tried) + more_s
+    track = Simulated(lambda on: 100.0 * 0.8 ** len(on), budget_s=budget_s)
     honest = track.check
-    track.check = lambda *asked: replace(honest(*asked), slow_s=34.0 if asked[0] else 1.0)
-    (trial,) = search(track, [benchmark]).trials
-    assert trial.verdict == "not-applicable"
-    assert trial.note == "no room in the budget for its pairs: each run starts 33 s later"
-    assert not track.runs("sample", "cudnn-benchmark")
-    track.budget_s += 600
-    assert verdicts(search(track, [benchmark])) == {"cudnn-benchmark": "kept"}
+    track.check = lambda *asked: replace(
+        honest(*asked),
+        slow_s=slow_s if any(each.name == "cudnn-benchmark" for each in asked[0]) else 1.0,
+    )
+    trial = search(track, tried).trials[-1]
+    assert trial.verdict == verdict
+    said = "no room in the budget for its pairs: each run starts 33 s later"
+    assert (trial.note == said) is (verdict != "kept")
+    assert bool(track.runs("sample", *kept, "cudnn-benchmark")) is (verdict == "kept")
 
 
 def test_what_was_compiled_once_costs_the_proof_no_more_than_it_did_when_it_was_timed():
@@ -79,7 +91,7 @@ def test_a_run_that_does_not_end_leaves_the_proof_its_time():
 def test_a_compiler_of_a_script_too_short_for_blocks_leaves_the_proof_its_time():
     """Each of its fresh runs would compile."""
     compiled = candidate("compile", alone=True)
-    track = Simulated(lambda on: 50.0 if on else 100.0, length=10, budget_s=330.0)
+    track = Simulated(lambda on: 50.0 if on else 100.0, length=10, budget_s=190.0)
     honest = track.check
     track.check = lambda *asked: replace(honest(*asked), compile_s=20.0 if asked[0] else 0.0)
     (trial,) = search(track, [compiled]).trials

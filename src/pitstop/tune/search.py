@@ -54,6 +54,7 @@ from pitstop.tune.together import (
 from pitstop.tune.track import LEAST_PATIENCE, UNTIMED, Changes, Checked, RunError, Track, label
 
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
+SLOW_START = 0.1  # of a run: what first steps take more than that is no noise
 SHARE_OF_PROMISE = 0.5  # of a gain: an option with less is not what the finding is about
 TOO_SHORT = "the script ends before enough blocks of steps were timed, and more runs have no room"
 
@@ -290,12 +291,13 @@ class Search:
         return max(0.0, compiles_s, checked.slow_s - self._base.slow_s)
 
     def _too_slow_to_start(self, candidate: Candidate, checked: Checked) -> bool:
-        """Whether pairs of fresh runs with it, and the proof after them, have no room."""
+        """Whether pairs of fresh runs with it, and a proof of more than it, have no room."""
         later_s = self._slower_start_s(checked)
-        if not later_s or self._costs.settled(candidate).has_blocks(candidate.change.toggles):
+        slow = later_s > SLOW_START * self._costs.run_s
+        if not slow or self._costs.settled(candidate).has_blocks(candidate.change.toggles):
             return False
-        costs = self._costs.with_compiling(later_s)
-        return 2 * costs.pairs_s(pairs.FEWEST) > self._track.left_s()
+        times_s = self._costs.with_compiling(later_s).pairs_s(pairs.FEWEST)
+        return times_s * (2 if self._kept else 1) > self._track.left_s()
 
     def _timed(
         self,
