@@ -10,6 +10,7 @@ more than what is left to gain.
 """
 
 import argparse
+import math
 import sys
 import tempfile
 import time
@@ -93,7 +94,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="pitstop-by-hand-") as place:
         costs = Costs(PATIENCE_S / 10, 0.0, arguments.steps, Toggle())
         words = (sys.executable, *script)
-        track = Processes(Course(words, Path(place), known, costs, time.monotonic()))
+        track = Processes(Course(words, Path(place), known, costs, math.inf))
         for _ in range(arguments.rounds):
             for name, changes in list(sets.items()):
                 begun = time.monotonic()

@@ -7,9 +7,9 @@ any number of workers, and what each case should take is known. Blocks of one pr
 fresh ones are held against that.
 """
 
+import math
 import sys
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -72,7 +72,7 @@ def main() -> int:
             costs = budget.choose(3.0, step_ms(own, work_s) / 1e3, steps=40).settled(candidate)
             words = (sys.executable, str(script), *map(str, (own, READ_S, work_s)))
             track = Processes(
-                Course(words, Path(place, "runs"), {"loader": loader}, costs, time.monotonic())
+                Course(words, Path(place, "runs"), {"loader": loader}, costs, math.inf)
             )
             changes = tuple(candidate.wanted())
             blocks = track.blocks(changes, costs.toggle)

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pitstop.tune import family, trials
+from pitstop.tune import family, trials, turns
 from pitstop.tune.endings import last_error
 from pitstop.tune.plan import Plan, Wanted
 from pitstop.tune.trials import Settings, run_trial
@@ -190,6 +190,17 @@ def test_trials_take_turns(here):
         order.append("first")
     waiting.join()
     assert order == ["first", "second"]
+
+
+def test_the_turns_of_others_cost_nobody_s_budget(here):
+    begun, ours = time.monotonic(), turns.clock()
+    with my_turn():
+        waiting = threading.Thread(target=lambda: my_turn().__enter__())
+        waiting.start()
+        time.sleep(1.0)
+    waiting.join()
+    waited_s = (time.monotonic() - begun) - (turns.clock() - ours)
+    assert 0.5 < waited_s < time.monotonic() - begun
 
 
 def test_only_dead_members_of_the_family_lose_their_shared_memory(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """The pit stop: a first run, what to try, the search, what came of it."""
 
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +34,7 @@ from pitstop.tune.session import Session
 from pitstop.tune.story import About, proved, tell
 from pitstop.tune.track import RunError
 from pitstop.tune.tuned import Origin, write_tuned
+from pitstop.tune.turns import clock
 
 UNEVEN = 1.5  # times the median: so much longer than the usual step is the mean one only in bursts
 TUNED = "tuned.toml"
@@ -53,7 +53,7 @@ def pit_stop(
     asked: Session, folder: Path, tuned: Path, diagnose: Diagnose, screen: Screen
 ) -> Result:
     """All of it. ``folder`` is the search's own; what is kept is written to ``tuned``."""
-    ends_s = time.monotonic() + 60 * asked.budget_minutes
+    ends_s = clock() + 60 * asked.budget_minutes
     changes, problems = _changes()
     for line in filter(None, (*problems, busy())):
         screen.say(line)
@@ -196,7 +196,7 @@ def _after(
     asked: Session, course: Course, found: Found, profile: Report, screen: Screen
 ) -> Ledger | None:
     """Where the step goes with all that was kept, from one more run."""
-    left_s = course.ends_s - time.monotonic()
+    left_s = course.ends_s - clock()
     if not found.kept or found.interrupted or left_s < course.costs.run_s:
         return None
     screen.doing("one more look at the step, with all that is kept")

@@ -2,7 +2,6 @@
 
 import math
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
@@ -23,6 +22,7 @@ from pitstop.tune.plan import Block, Plan, Toggle, read_blocks
 from pitstop.tune.readings import Readings
 from pitstop.tune.track import LEAST_PATIENCE, Changes, Checked, Patience, RunError, forever
 from pitstop.tune.trials import Settings, TrialRun, run_trial
+from pitstop.tune.turns import clock
 
 SEED = 0
 PATIENCE_S = 300.0  # for compilers, beside ten times the usual, but not beyond the budget
@@ -52,7 +52,7 @@ class Processes:
 
     known_s = 0.0
 
-    def __init__(self, course: Course, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, course: Course, clock: Callable[[], float] = clock) -> None:
         self._course = course
         self._clock = clock
         self._numbers = count(1)

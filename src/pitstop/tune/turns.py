@@ -17,6 +17,12 @@ if sys.platform != "win32":
     import fcntl
 
 LOOK_AGAIN_S = 0.5
+_waits_s: list[float] = []
+
+
+def clock() -> float:
+    """Seconds by the clock, without those in which others had their turn: nobody's budget."""
+    return time.monotonic() - sum(_waits_s)
 
 
 @contextlib.contextmanager
@@ -43,13 +49,15 @@ def _devices() -> str:
 
 
 def _wait(descriptor: int, path: Path) -> None:
-    said = False
+    said, begun = False, time.monotonic()
     while not _taken(descriptor):
         if not said:
             said = True
             holder = path.read_text(encoding="utf-8") or "another process"
             sys.stderr.write(f"pitstop: waiting for the trial of process {holder}\n")
         time.sleep(LOOK_AGAIN_S)
+    if said:
+        _waits_s.append(time.monotonic() - begun)
     os.ftruncate(descriptor, 0)
     os.write(descriptor, str(os.getpid()).encode())
 
