@@ -29,7 +29,7 @@ from pitstop.tune.track import Changes, RunError
 from pitstop.tune.tuned import read_tuned
 
 BLOCK = 2  # steps, of what is switched
-PATIENCE_S = 240.0  # for one run, compilation included
+START_S = 24.0  # a run may take ten times that, and five minutes more to compile
 UNTOUCHED = "untouched"
 ON_TOP = "//"
 
@@ -92,7 +92,7 @@ def main() -> int:
         parser.error(str(error))
     times: dict[str, list[float]] = {name: [] for name in sets}
     with tempfile.TemporaryDirectory(prefix="pitstop-by-hand-") as place:
-        costs = Costs(PATIENCE_S / 10, 0.0, arguments.steps, Toggle())
+        costs = Costs(START_S, 0.0, arguments.steps, Toggle())
         words = (sys.executable, *script)
         track = Processes(Course(words, Path(place), known, costs, math.inf))
         for _ in range(arguments.rounds):
