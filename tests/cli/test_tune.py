@@ -115,9 +115,8 @@ def test_a_real_script_is_tried_left_alone_and_resumed(folder, capfd):
     (trial,) = report.trials
     assert (trial.change, trial.verdict) == ("tf32", "not-applicable")
     assert "GPU" in trial.note
-    assert report.verdict == (
-        "loop.py: nothing that was tried makes it faster. It is left as it is."
-    )
+    assert report.verdict == "loop.py: no change applies to it. It is left as it is."
+    assert f"report written to r.json\n{report.verdict}\n" in err
     assert report.notes[0].startswith("the untouched script against itself: every loss equal")
     assert sorted(path.name for path in folder.iterdir()) == [".pitstop", "loop.py", "r.json"]
     runs = sorted(folder.glob(".pitstop/tune/*/run-*.json"))

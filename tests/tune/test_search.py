@@ -7,6 +7,7 @@ import pytest
 from pitstop.compare.pairs import Pairs, Quality
 from pitstop.compare.quantities import Quantity
 from pitstop.core.trial import Trial
+from pitstop.tune.change import When
 from pitstop.tune.found import Asked, Found, Listener, leading
 from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.proof import Proof
@@ -452,3 +453,22 @@ def test_where_the_blocks_of_a_proof_come_to_nothing_fresh_runs_go_on():
     found = search(track, [candidate("tf32"), candidate("bf16")])
     assert track.log.index(("blocks", ("tf32", "bf16"))) < len(track.log) - 24
     assert leading(found, "time").pairs == 24
+
+
+@pytest.mark.parametrize(("slower", "verdict"), [(1.0, "kept"), (2.0, "noisy")])
+@pytest.mark.parametrize("quiet", [True, False])
+def test_fewer_threads_are_not_kept_for_what_others_did_meanwhile(slower, verdict, quiet):
+    """On a machine that somebody else uses by now, anything that takes fewer cores is faster."""
+
+    class Busy(Simulated):
+        def _switched(self, changes, toggle, first=0):
+            found = super()._switched(changes, toggle, first)
+            return Pairs(
+                *(tuple(slower * ms for ms in side) for side in (found.before, found.after))
+            )
+
+    fewer = candidate("threads")
+    fewer = replace(fewer, change=replace(fewer.change, when=When(quiet=quiet)))
+    (trial,) = search(Busy(lambda on: 60.0 if on else 100.0), [fewer]).trials
+    assert trial.verdict == (verdict if quiet else "kept")
+    assert ("others used the machine" in trial.note) is (trial.verdict == "noisy")

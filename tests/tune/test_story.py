@@ -118,3 +118,17 @@ def test_what_broke_the_proof_is_not_handed_out():
     found = replace(KEPT, broken="CUDA out of memory")
     assert not proved(found, "time")
     assert "broke the proof: CUDA out of memory" in tell(PROFILE, found, About("train.py")).verdict
+
+
+def test_what_had_no_room_asks_for_more_time_and_is_not_called_useless():
+    found = Found(trials=(Trial("loader", "not-applicable", note="no room in the budget"),))
+    report = tell(PROFILE, found, About("train.py"))
+    assert "nothing could be tried to its end" in report.verdict
+    assert "--resume --budget" in report.next
+    without = Trial("tf32", "not-applicable", note="no model on a GPU")
+    report = tell(PROFILE, replace(found, trials=(without,)), About("train.py"))
+    assert report.verdict == "train.py: no change applies to it. It is left as it is."
+    slower = Trial("tf32", "not-faster", note="slower")
+    report = tell(PROFILE, replace(found, trials=(slower,)), About("train.py"))
+    assert "nothing that was tried makes it faster" in report.verdict
+    assert not report.next

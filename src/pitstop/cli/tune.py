@@ -105,6 +105,8 @@ def command(
     with screen() as shown:
         result = pit_stop(asked, folder, Path(TUNED), diagnose, shown)
     write(result.report, format, output)
+    if output:
+        click.echo(result.report.verdict, err=True)
     write(result.report, None, folder / PAGE)
     return INTERRUPTED if result.interrupted else 0
 

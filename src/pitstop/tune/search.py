@@ -29,6 +29,7 @@ was kept can be switched, blocks of steps with all of it off and on decide.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from statistics import median
 
 from pitstop.compare import pairs
 from pitstop.compare.pairs import Pairs
@@ -54,9 +55,12 @@ from pitstop.tune.together import (
 from pitstop.tune.track import LEAST_PATIENCE, UNTIMED, Changes, Checked, RunError, Track, label
 
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
+DISTURBED = 1.5  # times as long as in the first runs: somebody else uses the cores
 SLOW_START = 0.1  # of a run: what first steps take more than that is no noise
 SHARE_OF_PROMISE = 0.5  # of a gain: an option with less is not what the finding is about
-TOO_SHORT = "the script ends before enough blocks of steps were timed, and more runs have no room"
+TOO_SHORT = (
+    "the script ends before enough blocks were timed, and the budget has no room for more runs"
+)
 
 
 class Search:
@@ -272,7 +276,16 @@ class Search:
             return self._trial(candidate, wanted, error.verdict, checked, error.note)
         limit, name = self._asked.limit_bytes, label(wanted)
         trial = weigh.by_time(name, self._base, checked, times, limit)
+        if candidate.change.when.quiet and trial.verdict == "kept" and self._disturbed(times):
+            note = "others used the machine: without it, steps took far longer than before"
+            trial = replace(trial, verdict="noisy", note=note)
         return replace(trial, predicted=candidate.predicted)
+
+    def _disturbed(self, times: Pairs[float]) -> bool:
+        """Whether steps without a change took far longer than those of the first runs."""
+        untouched = self.found.untouched.step_ms if self.found.untouched else None
+        usual_ms = min(1e3 * self._costs.step_s, untouched or math.inf)
+        return median(times.before) > DISTURBED * usual_ms
 
     def _hopeless(self, checked: Checked) -> bool:
         """Whether it is far slower than its neighbours in time, the run before and one after."""
@@ -371,8 +384,8 @@ class Search:
             self._joined += group if len(group) > 1 else []
         if trial.verdict != "noisy":  # else others may join it
             self._drowned = [each for each in self._drowned if each[0] not in group]
-        if trial.verdict != "kept" and len(group) == 1:
-            return ""  # it was told before, and is no wiser
+        if trial.step is None and len(group) == 1:
+            return ""  # its first trial told more
         others = (each for each in self.found.trials if each.change != trial.change)
         self.found = replace(self.found, trials=tuple(others))
         self._publish(replace(trial, predicted=group[0].predicted if len(group) == 1 else None))

@@ -14,6 +14,7 @@ from pitstop.tune.change import Goal
 from pitstop.tune.found import Found, leading
 from pitstop.tune.track import label as name_of
 
+BUDGET = "budget"  # what a line is about that more of it would help
 LONGER = "pitstop tune --resume goes on where it ended"
 
 
@@ -71,6 +72,9 @@ def _nothing(found: Found, goal: Goal) -> str:
     """Nothing was kept: what is known is one thing, what noise has hidden another."""
     if any(each.verdict == "noisy" for each in found.trials):
         return "nothing that was tried is proved faster; some of it drowned in noise"
+    if found.trials and all(each.verdict == "not-applicable" for each in found.trials):
+        short = any(BUDGET in each for each in _said(found))
+        return "nothing could be tried to its end" if short else "no change applies to it"
     better = "makes it faster" if goal == "time" else "saves memory"
     harmed = any(each.verdict == "drifted" for each in found.trials)
     return f"nothing that was tried {better}{' and keeps its numbers' if harmed else ''}"
@@ -107,9 +111,17 @@ def _next(found: Found, about: About) -> str:
         return f"pitstop run --with {about.tuned} {about.command}"
     if found.interrupted:
         return LONGER
+    if not found.kept and any(BUDGET in each for each in _said(found)):
+        return "give it more time: pitstop tune --resume --budget MINUTES goes on where it ended"
     if any(each.verdict == "noisy" for each in found.trials):
         return "a quieter machine, or longer runs (--steps), would settle what was noisy"
     return ""
+
+
+def _said(found: Found) -> Iterator[str]:
+    """Why something was not tried, or not to its end."""
+    yield from found.notes
+    yield from (each.note for each in found.trials if each.verdict == "not-applicable")
 
 
 def _quantity(value: float | None, unit: str) -> str:

@@ -24,7 +24,8 @@ def drowned(candidate: Candidate, trial: Trial) -> bool:
     """Whether a change seemed faster, though not beyond the noise, and can be timed with others."""
     ratio = trial.step.ratio if trial.step else None
     seems = trial.verdict == "noisy" and ratio is not None and ratio < 1
-    return seems and candidate.change.toggles and not candidate.change.alone
+    change = candidate.change
+    return seems and change.toggles and not change.alone and not change.when.quiet
 
 
 def worth_another_look(found: Sequence[Drowned], kept: Iterable[Candidate]) -> list[Candidate]:

@@ -16,7 +16,7 @@ def variants(facts: Facts) -> Iterator[Options]:
         yield {"threads": threads}
 
 
-@change("rounding", toggles=True, variants=variants, when=When(device="cpu"))
+@change("rounding", toggles=True, variants=variants, when=When(device="cpu", quiet=True))
 def threads(script: "Script") -> None:
     """Compute on as many CPU threads as there are cores to use, or on half as many.
 
