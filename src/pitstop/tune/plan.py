@@ -68,7 +68,7 @@ class Plan:
     """What to do to one run of the script. Travels as JSON."""
 
     changes: tuple[Wanted, ...] = ()
-    seed: int | None = None  # set before the script's first line, whose own seeds prevail
+    seed: int | None = None  # set before the script's first line; its own prevail, moved by that
     perturb: str | None = None  # move each weight by one unit in the last place of this precision
     signs: int = 1  # which of the ways to move them: up or down is drawn by this seed
     outputs: bool = False  # keep samples of what the models return

@@ -46,8 +46,9 @@ class Proof:
                 if not self._by_pairs(most) and self._switched:
                     listener.doing("the proof, closer: all that is kept off and on")
                     self._switched = self._in_blocks()
-                    if not self._switched:
-                        self._by_pairs(self._costs.affordable(self._track.left_s(), toggles=False))
+                    more = self._costs.affordable(self._track.left_s(), toggles=False)
+                    if not self._switched and more > pairs.FEWEST:
+                        self._by_pairs(more)
             elif not ((self._switched and self._in_blocks()) or self._by_its_trial()):
                 few = max(1, most)
                 self.found = self.found.noted(
