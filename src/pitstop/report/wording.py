@@ -79,11 +79,9 @@ def trial_note(trial: Trial) -> str:
     memory = trial.memory
     if memory and memory.ratio and memory.after and abs(memory.ratio - 1) >= WORTH_SAYING:
         said.append(f"peak {binary_bytes(memory.after)} ({change(memory.ratio)})")
-    if trial.drift:
-        allowed = (
-            "" if trial.tolerance is None else f" of {precise_percent(trial.tolerance)} allowed"
-        )
-        said.append(f"numbers apart {precise_percent(trial.drift)}{allowed}")
+    if trial.drift and trial.verdict != "drifted":  # which says so itself
+        allowed = "" if trial.tolerance is None else f", {precise_percent(trial.tolerance)} allowed"
+        said.append(f"numbers {precise_percent(trial.drift)} apart{allowed}")
     return "; ".join(filter(None, said))
 
 
