@@ -138,9 +138,8 @@ class Search:
     def _forgets(self, candidate: Candidate) -> bool:
         """Whether it is new to a resumed search, and takes the room of what that knows already."""
         first = candidate.first(1)
-        if self._track.knows((*self._changes, *first.wanted())):
-            return False
-        return self._costs.candidate_s(first) > self._left_s(first) - self._track.known_s
+        lent_s = self._lent_s((*self._changes, *first.wanted()))
+        return self._costs.candidate_s(first) > self._left_s(first) - lent_s
 
     def _pointless(self, candidate: Candidate) -> str:
         """Why it need not be tried after all that was; empty where it should be."""
@@ -400,8 +399,7 @@ class Search:
             (wanted,) = candidate.wanted()
             self._costs = self._calmest(usual) if candidate in self._joined else usual
             others = tuple(each for each in self._changes if each != wanted)
-            known_s = 0.0 if self._track.knows((*others, wanted)) else self._track.known_s
-            if self._left_s() - known_s < self._costs.timing_s(candidate):
+            if self._left_s() - self._lent_s((*others, wanted)) < self._costs.timing_s(candidate):
                 self.found = self.found.noted(
                     f"{label(wanted)} was not left out once more, since {SPENT}"
                 )
@@ -452,6 +450,10 @@ class Search:
         """What is left of the budget when the proof of what is kept, and of more, has its share."""
         tried = (*self._kept, *more)
         return self._track.left_s() - self._costs.reserve_s(*tried)
+
+    def _lent_s(self, changes: Changes) -> float:
+        """What of that is the time of answers on the disk, which a new question makes void."""
+        return 0.0 if self._track.knows(changes) else self._track.known_s
 
     def _spare_s(self, candidate: Candidate) -> float:
         """What is left for one candidate when later ones have their first looks, too."""
