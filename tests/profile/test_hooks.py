@@ -34,6 +34,7 @@ PATCHED = (
     (torch.nn.utils, "clip_grad_norm_"),
     (torch.nn.utils.clip_grad, "clip_grad_norm_"),
     (torch.amp.GradScaler, "scale"),
+    (torch.amp.GradScaler, "step"),
     (torch.amp.GradScaler, "update"),
     (torch, "save"),
     *((torch.distributed, name) for name in hooks.COLLECTIVES),

@@ -319,6 +319,24 @@ def test_gradients_of_the_critic_from_the_generators_pass_are_discarded(inspecte
     assert evidence.parameters.discarded_at.line == line["wasted"]
 
 
+def test_gradients_of_a_step_that_a_scaler_skipped_are_not_discarded(inspected):
+    evidence, _ = inspected(
+        """
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)
+""",
+        """
+    scaler.scale(1e9 * model(x).square().mean()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+    ends()
+""",
+    )
+    assert evidence.parameters.discarded == ()
+
+
 def test_used_and_accumulated_gradients_are_not_discarded(inspected):
     step = """
     optimizer.zero_grad()

@@ -22,7 +22,7 @@ def test_the_step_is_the_shortest_cycle(calls, length):
 @pytest.mark.parametrize(
     ("calls", "ends"),
     [
-        ("ABABABAABABAB", [1, 3, 5, 8, 10, 12]),  # a scaler skipped a step of B
+        ("ABABABAABABAB", [1, 3, 5, 8, 10, 12]),  # a step of B was skipped
         ("AABABABAB", [2, 4, 6, 8]),
         ("AAAAAAAAA" + "DG" * 20, list(range(10, 49, 2))),  # a short fit came first
         ("AAABBBCCC", list(range(9))),  # an optimizer for each epoch
@@ -44,7 +44,7 @@ def test_a_cycle_is_found_however_late_it_begins():
 
 @pytest.mark.parametrize("skipped", range(1, 8))
 def test_while_it_runs_a_step_ends_where_it_does_afterwards(skipped):
-    """As with a scaler that skips the first steps of the second of two optimizers."""
+    """As where the script leaves out the first steps of the second of two optimizers."""
     calls = "D" * skipped + "DG" * 9
     follower = Cycle()
     ends = [place for place, call in enumerate(calls) if follower.add(call)]

@@ -69,7 +69,7 @@ def test_inference_ends_where_no_training_is_ahead(ahead, printed, profiled, tmp
 
 
 def test_steps_are_inspected_again_when_more_turns_out_to_make_one(tmp_path, profiled):
-    """As where a gradient scaler skips the first steps of one of two optimizers."""
+    """As where a critic learns alone for the first steps."""
     script = tmp_path / "joined_later.py"
     script.write_text(JOINED_LATER)
     evidence = profiled(script).evidence

@@ -40,6 +40,15 @@ def test_loader_optimizer_loss_gradient_norm_and_scale_are_the_scripts_own(bare,
     assert [step.scale for step in evidence.steps] == [None, *[1024.0] * 19]  # set for the next one
 
 
+@pytest.mark.parametrize("way", ["fused", "unfused"])
+def test_a_step_that_a_scaler_skips_is_one_fused_or_not(way, profiled):
+    """Only what is not fused leaves its optimizer uncalled; their losses are to be compared."""
+    ran = profiled("skipped.py", way)
+    printed = [line.split() for line in ran.out.decode().splitlines()]
+    assert float(printed[0][1]) / float(printed[-1][1]) >= 8  # three steps and more were skipped
+    assert [step.loss.hex() for step in ran.evidence.steps] == [words[0] for words in printed]
+
+
 @pytest.mark.parametrize(
     ("way", "text", "length", "starts"),
     [

@@ -122,13 +122,21 @@ def clipping(recorder: Recorder) -> Undo:
 
 
 def scaler(recorder: Recorder) -> Undo:
-    """Patches of GradScaler.scale and update: the loss before it is scaled, and the scale."""
+    """Patches of GradScaler: the loss before it is scaled, steps that it skips, and the scale."""
 
     def scale(original: Function) -> Function:
         return told(
             original,
             lambda _: recorder.listens(),
             lambda given, result: recorder.scaled(argument(given, 1, "outputs"), result),
+            failed=recorder.fail,
+        )
+
+    def step(original: Function) -> Function:
+        return told(
+            original,
+            lambda _: recorder.begin_scaled_step(),
+            lambda given, _: recorder.end_scaled_step(argument(given, 1, "optimizer")),
             failed=recorder.fail,
         )
 
@@ -141,7 +149,7 @@ def scaler(recorder: Recorder) -> Undo:
         )
 
     owner = torch.amp.grad_scaler.GradScaler
-    return _all([patch((owner,), "scale", scale), patch((owner,), "update", update)])
+    return _all([patch((owner,), each.__name__, each) for each in (scale, step, update)])
 
 
 def collectives(recorder: Recorder) -> Undo:

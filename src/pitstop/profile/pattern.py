@@ -2,7 +2,7 @@
 
 A plain loop calls one optimizer again and again; a GAN calls two in turn; a critic may be stepped
 five times for each generator step. The step is the shortest cycle that explains all calls. Where
-none does (a scaler skipped a step, a short fit came first, every epoch has an optimizer of its
+none does (a script skipped a step, a short fit came first, every epoch has an optimizer of its
 own), it is the one that explains most of the latest calls.
 """
 
@@ -24,7 +24,7 @@ class Cycle:
         self.calls = 0
         self.complete = 0  # whole cycles so far
         self.length = 1
-        self._before = 0  # calls that belong to no cycle: a scaler skipped the other optimizer
+        self._before = 0  # calls that belong to no cycle: a script skipped the other optimizer
         self._left = False  # whether the cycle does not fit, or is not settled
 
     def add(self, call: Hashable) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 from torch._C._autograd import _profiler_enabled
 from torch.compiler import is_compiling
+from torch.optim.optimizer import Optimizer
 
 from pitstop.profile.attempt import attempt
 from pitstop.profile.clock import BACKWARD, OPTIMIZER, PHASES, WAIT, Clock
@@ -70,6 +71,7 @@ class Recorder:
         self._working = ""  # what the current slice works on: a batch, a model call, or nothing
         self._last: dict[str, int] = {}  # the module of the current call
         self._stepping: dict[int, bool] = {}  # optimizers by id, and whether their step counts
+        self._skipped = False  # whether a gradient scaler was asked for a step that has not begun
         self._loss: Any = None
         self._gradient_norm: Any = None
         self._scale: Any = None
@@ -219,8 +221,20 @@ class Recorder:
         if self.listens():
             self._optimizers.built(optimizer)
 
+    def begin_scaled_step(self) -> bool:
+        """A gradient scaler is asked for a step, which it may skip."""
+        self._skipped = self.listens()
+        return self._skipped
+
+    def end_scaled_step(self, optimizer: Any) -> None:
+        """A skipped step counts: what is fused does not skip, and its steps are to be compared."""
+        if self._skipped and isinstance(optimizer, Optimizer):
+            self.begin_step(id(optimizer))
+            self.end_step(optimizer)
+
     def begin_step(self, optimizer: int) -> None:
         """An optimizer begins to step; it is known by its id."""
+        self._skipped = False
         if optimizer in self._stepping:  # its last step has raised, and the script goes on
             self._stepping.clear()
             self.clock.open.clear()

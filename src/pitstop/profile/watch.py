@@ -67,6 +67,7 @@ class Watch(TorchDispatchMode):
         self._undos = [
             self.flow.calls.stop,
             steps.remove,
+            patch((torch.amp.grad_scaler.GradScaler,), "step", self._stepping),
             patch((torch.autograd,), "backward", self._learning),
             *(patch((torch.Tensor,), name, self._reading) for name in READERS),
             *(
@@ -159,6 +160,12 @@ class Watch(TorchDispatchMode):
                 self.gave_way = True
 
         return told(original, begins)
+
+    def _stepping(self, original: Function) -> Function:
+        """A gradient scaler's step, which is the optimizer's even where it is skipped."""
+        return told(
+            original, lambda given: self.flow.gradients.steps(argument(given, 1, "optimizer"))
+        )
 
     def _learning(self, original: Function) -> Function:
         """The backward function of torch, which tells of its begin and end."""

@@ -21,11 +21,17 @@ def test_names_the_fall_and_the_skipped_steps():
     )
 
 
+def test_a_scale_that_had_come_to_rest_falls():
+    assert list(scaler_spiral(run(*FALLING[:3], *[16384.0] * 4, *FALLING[3:12])))
+
+
 @pytest.mark.parametrize(
     "scales",
     [
         [65536.0, 32768.0, 16384.0, *[8192.0] * 20],  # has found its scale
         [*FALLING[:10], *[128.0] * 30],  # came to rest
+        FALLING[:16],  # still looks for its first scale
+        [*FALLING[:12], 32.0, 32.0, 16.0],
         [65536.0, 32768.0] * 20,
         [None] * 20,
         [],

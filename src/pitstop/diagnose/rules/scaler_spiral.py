@@ -8,7 +8,8 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.diagnose.recording import Recording
 
-HALVINGS = 8  # in all; finding the right scale from 65536 takes a handful at the start
+HALVINGS = 8  # after it has come to rest once: from 65536 the first search may take a dozen
+LEAST = 1.0  # scale: below that it only makes the gradients smaller
 STILL_FALLING = 0.75  # of the steps; a scale that has not come to rest by then does not find any
 
 
@@ -32,8 +33,9 @@ def scaler_spiral(recording: Recording) -> Iterator[Finding]:
     falls = [place for place, (before, after) in enumerate(pairwise(scales), 1) if after < before]
     if not falls or falls[-1] < STILL_FALLING * len(scales):
         return
-    halvings = log2(scales[0] / scales[-1])
-    if halvings < HALVINGS:
+    rests = (place for place, (before, after) in enumerate(pairwise(scales)) if after >= before)
+    found = scales[next(rests, -1)]
+    if scales[-1] >= LEAST and log2(found / scales[-1]) < HALVINGS:
         return
     yield Finding(
         f"The gradient scale falls from {scales[0]:g} to {scales[-1]:g} and is still falling: "
