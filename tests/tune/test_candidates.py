@@ -218,6 +218,14 @@ def test_an_optimizer_whose_kernels_take_long_is_fused_though_python_is_soon_don
     assert "fused-optimizer" in names(facts)
 
 
+@pytest.mark.parametrize(("calls", "first"), [(1000, "whole"), (2000, "blocks")])
+def test_blocks_are_compiled_first_where_the_whole_would_take_minutes(calls, first):
+    work = Operation("aten.mm.default", NOWHERE, "", calls, 1.0, call=0)
+    back = Operation("aten.mm.default", NOWHERE, "", 9000, 1.0, call=0, backward=True)
+    facts = Facts(trained(operations=(work, back)))
+    assert next(each["scope"] for each in find_change("compile").tries(facts)) == first
+
+
 def test_what_is_compiled_inside_checkpoints_needs_one():
     """Each set of options costs a run."""
     compiles = find_change("compile")

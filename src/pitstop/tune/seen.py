@@ -9,6 +9,7 @@ from pitstop.diagnose.precision import PRODUCTS, in_float32
 GROWS = 0.01  # of the memory reserved on a GPU: a single small tensor may come late
 LAUNCHING = 0.25  # of the step: CUDA graphs take longer to compile, and keep memory
 LITTLE = 0.01  # of the step: nothing below counts as a difference
+MANY = 1500  # operations of a forward pass: each takes up to 0.2 s to compile
 WAITS = 0.02  # of the step: what a loader could save at most; below this it is not worth a trial
 
 
@@ -67,6 +68,12 @@ def no_graph(evidence: Evidence) -> str:
 def compiles_itself(evidence: Evidence) -> str:
     """A reason where the script calls torch.compile; else empty."""
     return "the script compiles by itself" if evidence.compiled else ""
+
+
+def takes_minutes(evidence: Evidence) -> bool:
+    """Whether all that the models compute is so much that to compile it takes minutes."""
+    forward = (each for each in evidence.operations if each.call >= 0 and not each.backward)
+    return sum(each.calls for each in forward) > MANY
 
 
 def steady_memory(evidence: Evidence) -> str:

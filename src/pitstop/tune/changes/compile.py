@@ -6,7 +6,12 @@ from weakref import WeakKeyDictionary
 
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
-from pitstop.tune.seen import compiles_itself, no_checkpoint, waits_for_launches
+from pitstop.tune.seen import (
+    compiles_itself,
+    no_checkpoint,
+    takes_minutes,
+    waits_for_launches,
+)
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
@@ -23,12 +28,13 @@ CHECKPOINTS = {"checkpoint", "_gradient_checkpointing_func"}  # torch's name, an
 def variants(facts: Facts) -> Iterator[Options]:
     """The whole model; its repeated blocks; what is checkpointed, for models that break the first.
 
-    Blocks compile faster and survive what cannot be compiled around them. Inside checkpoints a
+    Blocks compile faster and survive what cannot be compiled around them: they come first where the
+    model is so large that the whole might find no end within the budget. Inside checkpoints a
     compiler sees no checkpoint at all, which some versions of torch cannot trace. Where a GPU waits
     for launches, the whole model is also captured as CUDA graphs, which launch at once.
     """
-    yield {"scope": "whole"}
-    yield {"scope": "blocks"}
+    scopes = ("blocks", "whole") if takes_minutes(facts.evidence) else ("whole", "blocks")
+    yield from ({"scope": scope} for scope in scopes)
     if not no_checkpoint(facts.evidence):
         yield {"scope": "inside-checkpoints"}
     if facts.device == "cuda" and waits_for_launches(facts.evidence):
