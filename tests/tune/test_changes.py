@@ -29,6 +29,7 @@ NAMES = [
     "fused-optimizer",
     "inference-mode",
     "loader",
+    "no-attention-weights",
     "no-empty-cache",
     "non-blocking",
     "tf32",

@@ -30,6 +30,7 @@ EVERYTHING = [
     "checkpointing-off",
     "checkpointing-on",
     "non-blocking",
+    "no-attention-weights",
     "no-empty-cache",
     "tf32",
     "cudnn-benchmark",

@@ -64,6 +64,8 @@ NORM = operation("aten.native_group_norm.default")
 TIMED = operation("aten.sum.default")  # in float32, and no product
 EMPTIED = operation("torch.cuda.empty_cache")
 CALL = ModuleCall("", "Net", NOWHERE, -1, "float32[4,4]")
+ATTENTION = ModuleCall("", "MultiheadAttention", NOWHERE, -1, "float32[4,4]")
+WEIGHTS = Operation("aten._softmax.default", NOWHERE, "", 1, 1.0, call=1)
 RECORDED = ModuleCall("", "Net", NOWHERE, -1, "float32[4,4]", graph=True)
 
 
@@ -75,6 +77,11 @@ RECORDED = ModuleCall("", "Net", NOWHERE, -1, "float32[4,4]", graph=True)
         ("fused-group-norm", Evidence(operations=(TIMED,)), Evidence(operations=(NORM,))),
         ("no-empty-cache", Evidence(operations=(TIMED,)), Evidence(operations=(EMPTIED,))),
         ("inference-mode", Evidence(calls=(CALL,)), Evidence(calls=(CALL, RECORDED))),
+        (
+            "no-attention-weights",
+            Evidence(calls=(ATTENTION, CALL), operations=(WEIGHTS,)),
+            Evidence(calls=(CALL, ATTENTION), operations=(WEIGHTS,)),
+        ),
         ("compile", Evidence(compiled=(Compiled(NOWHERE),)), Evidence()),
         ("cudnn-benchmark", Evidence(settings=Settings(cudnn_benchmark=True)), Evidence()),
         ("cudnn-benchmark", Evidence(settings=Settings(deterministic=True)), Evidence()),

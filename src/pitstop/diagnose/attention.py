@@ -9,6 +9,7 @@ from pitstop.diagnose.calls import timed
 from pitstop.diagnose.operations import short, tensors
 
 PRODUCTS = {"bmm", "baddbmm", "mm", "matmul"}
+TORCHS_OWN = "MultiheadAttention"  # writes its scores only where its weights are asked for
 WITHIN = {"Softmax", "Dropout"}  # modules that others hand their scores to
 
 Scores = tuple[int, int]  # rows and columns of the matrix

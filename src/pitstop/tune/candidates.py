@@ -16,6 +16,7 @@ ORDER = (
     "no-empty-cache",
     "tf32",
     "inference-mode",
+    "no-attention-weights",
     "bf16",
     "fp16",
     "checkpointing-off",

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from pitstop.core.evidence import Evidence
+from pitstop.core.evidence import Evidence, ModuleCall
+from pitstop.diagnose.attention import TORCHS_OWN
 from pitstop.diagnose.operations import EMPTYING, short
 from pitstop.diagnose.precision import PRODUCTS, in_float32
 
@@ -44,6 +45,23 @@ def no_group_norm(evidence: Evidence) -> str:
     """A reason where operations were seen and no GroupNorm among them; else empty."""
     names = {short(each) for each in evidence.operations}
     return "nothing is normalised in groups" if names and "native_group_norm" not in names else ""
+
+
+def writing_weights(evidence: Evidence) -> list[ModuleCall]:
+    """The calls of torch's own attention that write a matrix of weights, which they return."""
+    written = {each.call for each in evidence.operations if short(each) == "_softmax"}
+    return [
+        each
+        for place, each in enumerate(evidence.calls)
+        if each.kind == TORCHS_OWN and place in written
+    ]
+
+
+def no_weights_written(evidence: Evidence) -> str:
+    """A reason where modules ran and no attention of torch's own wrote its weights; else empty."""
+    if not evidence.calls or writing_weights(evidence):
+        return ""
+    return "no MultiheadAttention writes its weights"
 
 
 def never_emptied(evidence: Evidence) -> str:

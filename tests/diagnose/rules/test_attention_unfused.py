@@ -44,6 +44,7 @@ def test_torchs_own_writes_it_out_only_for_its_weights():
     (finding,) = attention_unfused(run(*attention(), kind="MultiheadAttention"))
     assert finding.saving == pytest.approx(0.25)
     assert finding.cure == "need_weights=False, unless somebody reads the weights"
+    assert finding.changes == ("no-attention-weights",)
 
 
 def test_a_call_whose_products_were_too_short_to_be_kept_is_known_by_another():

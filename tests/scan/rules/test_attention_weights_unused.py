@@ -25,6 +25,7 @@ class Layer(nn.Module):
         "out, weights = self.attention(q, k, v, **options); return out",
         "return self.attention(q, k, v)",  # whoever calls may read them
         "pair = self.attention(q, k, v); return pair",
+        "out, weights = self.attention(q, k, v); return out, lambda: weights",
         "pair = self.attention(q, k, v); return pair[0], pair[1]",
         "out, _ = self.other(q, k, v); return out",  # not torch's own
         "out, _ = self.either(q, k, v); return out",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.attention import attentions
+from pitstop.diagnose.attention import TORCHS_OWN, attentions
 from pitstop.diagnose.calls import call_tree
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.place import span
@@ -13,7 +13,6 @@ from pitstop.diagnose.recording import Recording
 WORTH_MENTIONING = 0.03  # of the step in the score matrix; below this a kernel is lost in noise
 FUSED = "torch.nn.functional.scaled_dot_product_attention"
 ASK_FOR_LESS = "need_weights=False, unless somebody reads the weights"
-TORCHS_OWN = "MultiheadAttention"  # writes its scores only where its weights are asked for
 
 
 @rule("PIT604")
@@ -46,4 +45,5 @@ def attention_unfused(recording: Recording) -> Iterator[Finding]:
                 confidence="measured",
                 metrics=(Metric("score matrix", ms, "ms"),),
                 saving=ledger.share(ms),
+                changes=("no-attention-weights",) if each.kind == TORCHS_OWN else (),
             )

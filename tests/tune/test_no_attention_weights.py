@@ -1,0 +1,131 @@
+"""Attention is asked for its weights no more where the line that calls it drops them."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from pitstop.core.evidence import Evidence, Line, ModuleCall, Operation
+from pitstop.tune.patch import make_patch
+from pitstop.tune.plan import Wanted
+from tune.running import run
+
+CHANGE = "no-attention-weights"
+TRAIN = """
+import torch
+from torch import nn
+
+class Layer(nn.Module):
+    def __init__(self, dropout):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(16, 2, dropout=dropout, batch_first=True)
+        self.among = nn.Sequential(Both(self.attention), First())
+    def forward(self, x):
+        LINE
+        return x + out
+
+class Both(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = [inner]
+    def forward(self, x):
+        return self.inner[0](x, x, x)
+
+class First(nn.Module):
+    def forward(self, pair):
+        return pair[0] * pair[1].sum(), 0
+
+torch.manual_seed(0)
+model = Layer(DROPOUT)
+BEFORE
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(4):
+    loss = model(torch.randn(2, 8, 16)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+"""
+DROPS = "out = self.attention(x, x, x)[0]"
+HOOK = "model.attention.register_forward_hook(lambda *given: given[2][1].sum())"
+
+
+def trained(line, dropout="0.0", before=""):
+    return TRAIN.replace("LINE", line).replace("DROPOUT", dropout).replace("BEFORE", before)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def plain(folder):
+    """The losses of the untouched script."""
+    return run(folder, trained(DROPS)).numbers
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        DROPS,
+        "out, _ = self.attention(x, x, value=x)",
+        "out, weights = (self\n            .attention(x, x,\n                x))",
+        "pair = self.attention(x, x, x); out = pair[0]",
+    ],
+)
+def test_takes_hold_where_the_source_shows_that_nobody_reads_them(line, folder, plain):
+    ran = run(folder, trained(line), CHANGE)
+    assert ran.code == 0, ran.complained
+    assert (ran.outcome.applied, ran.outcome.declined, ran.outcome.effect) == (4, "", "")
+    assert ran.numbers == pytest.approx(plain, rel=1e-5)
+    assert ran.numbers != plain  # another kernel
+
+
+@pytest.mark.parametrize(
+    ("line", "before"),
+    [
+        ("out, weights = self.attention(x, x, x); out = out * weights.sum()", ""),
+        ("out, weights = self.attention(x, x, x, None, True)", ""),
+        ("out, weights = self.attention(x, x, x, need_weights=True)", ""),
+        ("pair = self.attention(x, x, x); out, _ = pair", ""),
+        ("out, weights = Both(self.attention)(x)", ""),  # which hands them on
+        ("out = self.among(x)[0]", ""),  # a container of torch's calls, and so does it
+        (DROPS, HOOK),
+    ],
+)
+def test_leaves_alone_what_may_be_read(line, before, folder):
+    source = trained(line, before=before)
+    ran = run(folder, source, CHANGE)
+    assert ran.outcome.declined == "no MultiheadAttention whose weights nobody reads"
+    assert ran.numbers == run(folder, source).numbers
+
+
+@pytest.mark.parametrize(("dropout", "effect"), [("0.1", "other-randomness"), ("0.0", "")])
+def test_dropout_of_the_weights_falls_elsewhere(dropout, effect, folder):
+    assert run(folder, trained(DROPS, dropout), CHANGE).outcome.effect == effect
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        (DROPS, "out = self.attention(x, x, x, need_weights=False)[0]"),
+        (
+            "out = self.attention(x, x, x.topk(2, 1, True)[0])[0]",
+            "out = self.attention(x, x, x.topk(2, 1, True)[0], need_weights=False)[0]",
+        ),
+        ("out = self.attention(x, x, x, need_weights=False)[0]", ""),
+        ("out, weights = self.attention(x, x, x); show(weights)", ""),
+    ],
+)
+def test_the_patch_gives_the_argument_to_that_call(line, after, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(trained(line))
+    number = path.read_text().splitlines().index(f"        {line}") + 1
+    where = Line(str(path), number, "forward")
+    call = ModuleCall("attention", "MultiheadAttention", where, -1, "")
+    softmax = Operation("aten._softmax.default", where, "", 1, 1.0, call=0)
+    evidence = Evidence(calls=(call,), operations=(softmax,))
+    patch = make_patch((Wanted(CHANGE),), evidence, ["train.py"], tmp_path)
+    added = [each[1:].strip() for each in patch.text.splitlines() if each.startswith("+  ")]
+    assert added == [after] * bool(after)
+    assert bool(patch.unplaced) != bool(after)
