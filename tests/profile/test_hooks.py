@@ -317,3 +317,13 @@ def test_a_backward_pass_that_did_not_run_was_waiting_for_other_ranks(monkeypatc
     found.close()
     (step,) = collect(tmp_path, 0)[0].steps
     assert (step.backward_ms, step.collective_ms) == (5.0, 3.0)
+
+
+def test_the_scaler_of_another_thread_takes_no_skipped_step_away(recording):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 1e-3)
+    assert recording.begin_scaled_step()
+    other = threading.Thread(target=recording.begin_scaled_step)
+    other.start()
+    other.join()
+    recording.end_scaled_step(optimizer)
+    assert recording.steps.done == 1

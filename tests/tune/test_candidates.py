@@ -218,11 +218,20 @@ def test_an_optimizer_whose_kernels_take_long_is_fused_though_python_is_soon_don
     assert "fused-optimizer" in names(facts)
 
 
-@pytest.mark.parametrize(("calls", "first"), [(1000, "whole"), (2000, "blocks")])
-def test_blocks_are_compiled_first_where_the_whole_would_take_minutes(calls, first):
-    work = Operation("aten.mm.default", NOWHERE, "", calls, 1.0, call=0)
-    back = Operation("aten.mm.default", NOWHERE, "", 9000, 1.0, call=0, backward=True)
-    facts = Facts(trained(operations=(work, back)))
+@pytest.mark.parametrize(
+    ("operations", "models", "first"),
+    [(1000, 1, "whole"), (1000, 2, "blocks"), (2000, 1, "blocks")],
+)
+def test_blocks_are_compiled_first_where_the_whole_would_take_minutes(operations, models, first):
+    """Batches that are accumulated call a model again, and nothing is compiled for that."""
+    tops = [ModuleCall(f"net{number % models}", "Net", NOWHERE, -1, "") for number in range(4)]
+    inner = [ModuleCall("net.block", "Block", NOWHERE, number, "") for number in range(4)]
+    work = [
+        Operation("aten.mm.default", NOWHERE, "", operations, 1.0, call=4 + number, backward=back)
+        for number in range(4)
+        for back in (False, True)
+    ]
+    facts = Facts(trained(calls=(*tops, *inner), operations=tuple(work)))
     assert next(each["scope"] for each in find_change("compile").tries(facts)) == first
 
 

@@ -30,6 +30,13 @@ class Both(nn.Module):
     def forward(self, x):
         return self.inner[0](x, x, x)
 
+class Scripted(nn.Module):
+    def __init__(self, attention):
+        super().__init__()
+        self.attention = attention
+    def forward(self, x):
+        return self.attention(x, x, x)[0]
+
 class First(nn.Module):
     def forward(self, pair):
         return pair[0] * pair[1].sum(), 0
@@ -46,7 +53,15 @@ for _ in range(4):
     print(loss.item())
 """
 DROPS = "out = self.attention(x, x, x)[0]"
-HOOK = "model.attention.register_forward_hook(lambda *given: given[2][1].sum())"
+READ = "lambda *given: isinstance(given[2], tuple) and given[2][1].sum() and None"
+HOOK = f"model.attention.register_forward_hook({READ})"
+HOOK_OF_ALL = f"nn.modules.module.register_module_forward_hook({READ})"
+EXPORT = """
+import warnings
+warnings.simplefilter("ignore")
+print(model.eval()(torch.ones(1, 8, 16)).sum().item())
+print(torch.jit.script(Scripted(model.attention))(torch.ones(1, 8, 16)).sum().item() and 1)
+"""
 
 
 def trained(line, dropout="0.0", before=""):
@@ -90,7 +105,12 @@ def test_takes_hold_where_the_source_shows_that_nobody_reads_them(line, folder, 
         ("pair = self.attention(x, x, x); out, _ = pair", ""),
         ("out, weights = Both(self.attention)(x)", ""),  # which hands them on
         ("out = self.among(x)[0]", ""),  # a container of torch's calls, and so does it
+        (
+            "out, weights = list(map(self.attention, [x], [x], [x]))[0]; out = out * weights.sum()",
+            "",
+        ),
         (DROPS, HOOK),
+        (DROPS, HOOK_OF_ALL),
     ],
 )
 def test_leaves_alone_what_may_be_read(line, before, folder):
@@ -98,6 +118,12 @@ def test_leaves_alone_what_may_be_read(line, before, folder):
     ran = run(folder, source, CHANGE)
     assert ran.outcome.declined == "no MultiheadAttention whose weights nobody reads"
     assert ran.numbers == run(folder, source).numbers
+
+
+def test_a_model_can_still_be_scripted(folder):
+    ran = run(folder, trained(DROPS) + EXPORT, CHANGE)
+    assert ran.code == 0, ran.complained
+    assert ran.numbers[-1] == 1
 
 
 @pytest.mark.parametrize(("dropout", "effect"), [("0.1", "other-randomness"), ("0.0", "")])
@@ -129,3 +155,33 @@ def test_the_patch_gives_the_argument_to_that_call(line, after, tmp_path):
     added = [each[1:].strip() for each in patch.text.splitlines() if each.startswith("+  ")]
     assert added == [after] * bool(after)
     assert bool(patch.unplaced) != bool(after)
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "other", "placed"),
+    [
+        (
+            "out = self.norm(self.attention(x, x, x)[0])",
+            "layers.*.attention",
+            "layers.*.norm",
+            True,
+        ),
+        ("out = self.a.mix(x, x, x)[0] + self.b.mix(x, x, x)[0]", "a.mix", "b.mix", False),
+        ("for mix in self.mixers: out = mix(x, x, x)[0]", "mixers.0", "mixers.1", False),
+        ("out = self.layers[0](self.turn(x, 1, 2)[0], x, x)[0]", "layers.0", "turn", False),
+    ],
+)
+def test_no_other_call_of_the_line_gets_the_argument(line, path, other, placed, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(trained(line))
+    number = script.read_text().splitlines().index(f"        {line}") + 1
+    where = Line(str(script), number, "forward")
+    calls = (
+        ModuleCall(path, "MultiheadAttention", where, -1, ""),
+        ModuleCall(other, "Other", where, -1, ""),
+    )
+    softmax = Operation("aten._softmax.default", where, "", 1, 1.0, call=0)
+    evidence = Evidence(calls=calls, operations=(softmax,))
+    patch = make_patch((Wanted(CHANGE),), evidence, ["train.py"], tmp_path)
+    assert patch.text.count("need_weights=False)[0])") == placed
+    assert bool(patch.unplaced) != placed

@@ -71,7 +71,7 @@ class Recorder:
         self._working = ""  # what the current slice works on: a batch, a model call, or nothing
         self._last: dict[str, int] = {}  # the module of the current call
         self._stepping: dict[int, bool] = {}  # optimizers by id, and whether their step counts
-        self._skipped = False  # whether a gradient scaler was asked for a step that has not begun
+        self._awaits_step = False  # a gradient scaler was asked for one, which has not begun
         self._loss: Any = None
         self._gradient_norm: Any = None
         self._scale: Any = None
@@ -223,18 +223,20 @@ class Recorder:
 
     def begin_scaled_step(self) -> bool:
         """A gradient scaler is asked for a step, which it may skip."""
-        self._skipped = self.listens()
-        return self._skipped
+        if not self.listens():
+            return False
+        self._awaits_step = True
+        return True
 
     def end_scaled_step(self, optimizer: Any) -> None:
         """A skipped step counts: what is fused does not skip, and its steps are to be compared."""
-        if self._skipped and isinstance(optimizer, Optimizer):
+        if self._awaits_step and isinstance(optimizer, Optimizer):
             self.begin_step(id(optimizer))
             self.end_step(optimizer)
 
     def begin_step(self, optimizer: int) -> None:
         """An optimizer begins to step; it is known by its id."""
-        self._skipped = False
+        self._awaits_step = False
         if optimizer in self._stepping:  # its last step has raised, and the script goes on
             self._stepping.clear()
             self.clock.open.clear()

@@ -1,5 +1,6 @@
 """Seen: what the operations of the first run tell, for changes that need not be tried then."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from pitstop.core.evidence import Evidence, ModuleCall
@@ -10,7 +11,7 @@ from pitstop.diagnose.precision import PRODUCTS, in_float32
 GROWS = 0.01  # of the memory reserved on a GPU: a single small tensor may come late
 LAUNCHING = 0.25  # of the step: CUDA graphs take longer to compile, and keep memory
 LITTLE = 0.01  # of the step: nothing below counts as a difference
-MANY = 1500  # operations of a forward pass: each takes up to 0.2 s to compile
+MANY = 1500  # operations of all models, each called once: one takes up to 0.2 s to compile
 WAITS = 0.02  # of the step: what a loader could save at most; below this it is not worth a trial
 
 
@@ -61,7 +62,7 @@ def no_weights_written(evidence: Evidence) -> str:
     """A reason where modules ran and no attention of torch's own wrote its weights; else empty."""
     if not evidence.calls or writing_weights(evidence):
         return ""
-    return "no MultiheadAttention writes its weights"
+    return "no MultiheadAttention writes out what could be spared"
 
 
 def never_emptied(evidence: Evidence) -> str:
@@ -90,8 +91,22 @@ def compiles_itself(evidence: Evidence) -> str:
 
 def takes_minutes(evidence: Evidence) -> bool:
     """Whether all that the models compute is so much that to compile it takes minutes."""
-    forward = (each for each in evidence.operations if each.call >= 0 and not each.backward)
-    return sum(each.calls for each in forward) > MANY
+    in_call: Counter[int] = Counter()
+    for each in evidence.operations:
+        if each.call >= 0 and not each.backward:
+            in_call[_outermost(evidence, each.call)] += each.calls
+    models: dict[str, int] = {}
+    for place, operations in in_call.items():
+        path = evidence.calls[place].path
+        models[path] = max(operations, models.get(path, 0))
+    return sum(models.values()) > MANY
+
+
+def _outermost(evidence: Evidence, place: int) -> int:
+    """The call that a module's call is part of, and that is part of no other."""
+    while (above := evidence.calls[place].parent) >= 0:
+        place = above
+    return place
 
 
 def steady_memory(evidence: Evidence) -> str:

@@ -33,6 +33,8 @@ def test_a_scale_that_had_come_to_rest_falls():
         FALLING[:16],  # still looks for its first scale
         [*FALLING[:12], 32.0, 32.0, 16.0],
         [65536.0, 32768.0] * 20,
+        [*[1.0] * 19, 0.5],
+        [*[0.5] * 10, *[1.0] * 9, 0.5],
         [None] * 20,
         [],
     ],

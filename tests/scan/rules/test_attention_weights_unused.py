@@ -26,6 +26,10 @@ class Layer(nn.Module):
         "return self.attention(q, k, v)",  # whoever calls may read them
         "pair = self.attention(q, k, v); return pair",
         "out, weights = self.attention(q, k, v); return out, lambda: weights",
+        "global weights; out, weights = self.attention(q, k, v)",
+        "out, weights = self.attention(q, k, v); weights *= 2",
+        "out, weights = self.attention(q, k, v); return out, locals()",
+        "print(pair[1]); pair = self.attention(q, k, v); return pair[0]",  # of the round before
         "pair = self.attention(q, k, v); return pair[0], pair[1]",
         "out, _ = self.other(q, k, v); return out",  # not torch's own
         "out, _ = self.either(q, k, v); return out",

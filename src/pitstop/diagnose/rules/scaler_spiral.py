@@ -34,8 +34,8 @@ def scaler_spiral(recording: Recording) -> Iterator[Finding]:
     if not falls or falls[-1] < STILL_FALLING * len(scales):
         return
     rests = (place for place, (before, after) in enumerate(pairwise(scales)) if after >= before)
-    found = scales[next(rests, -1)]
-    if scales[-1] >= LEAST and log2(found / scales[-1]) < HALVINGS:
+    highest = scales[next(rests, -1)] if scales[-1] >= LEAST else max(scales)
+    if log2(highest / scales[-1]) < HALVINGS:
         return
     yield Finding(
         f"The gradient scale falls from {scales[0]:g} to {scales[-1]:g} and is still falling: "

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Fix
 from pitstop.core.rule import rule
+from pitstop.scan.attention_weights import drops_weights
 from pitstop.scan.edits import add_argument
-from pitstop.scan.first_only import takes_first_only
 from pitstop.scan.source import Source
 
 ATTENTION = "torch.nn.MultiheadAttention"
-NEED_WEIGHTS = 4  # its place among the arguments of forward
 
 
 @rule("PIT607")
@@ -31,12 +30,8 @@ def attention_weights_unused(source: Source) -> Iterator[Finding]:
     if "MultiheadAttention" not in source.text:
         return
     for call in source.nodes(ast.Call):
-        if not isinstance(call.func, ast.Name | ast.Attribute) or source.open_ended(call):
-            continue
-        if len(call.args) + len(call.keywords) < 3 or not _is_attention(source, call.func):
-            continue
-        wanted = source.argument(call, "need_weights", NEED_WEIGHTS)
-        if wanted is None and takes_first_only(source, call):
+        named = isinstance(call.func, ast.Name | ast.Attribute)
+        if named and _is_attention(source, call.func) and drops_weights(source, call):
             # The fused kernel rounds differently, and draws other numbers for dropout.
             edit = add_argument(source, call, "need_weights=False")
             yield source.finding(call, fix=Fix("Do not ask for them", (edit,), safe=False))

@@ -16,7 +16,6 @@ from pitstop.tune.seen import no_weights_written
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
-NEED_WEIGHTS = 4  # its place among the arguments of forward
 CALLING = {"_wrapped_call_impl", "_call_impl", "inner"}  # torch's functions that call a module
 OURS = {"profile", "tune"}  # may stand in between, too
 
@@ -26,24 +25,43 @@ def no_attention_weights(script: "Script") -> None:
     """Let MultiheadAttention use one fused kernel where nobody reads the weights it returns.
 
     It pays with many tokens: the weights of each head are a matrix of tokens by tokens. That nobody
-    reads them must show in the line that calls it; a hook might. Their dropout falls elsewhere.
+    reads them must show in the line that calls it, and no hook may be there that could. Dropout of
+    the weights falls elsewhere. What is compiled stays as it is, and so does what torch runs in one
+    kernel anyway, without gradients. The fused kernel cannot be differentiated twice.
     """
+    torch = script.torch
+    forward = torch.nn.MultiheadAttention.forward.__code__
     script.needs("MultiheadAttention whose weights nobody reads")
 
-    def around(original: Callable[..., Any], attention: Any, *given: Any, **named: Any) -> Any:
-        asked = len(given) > NEED_WEIGHTS or "need_weights" in named
-        if asked or attention._forward_hooks or not _reads_nothing(sys._getframe(1)):
-            return original(attention, *given, **named)
-        script.applied()
+    def around(original: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        frame = sys._getframe(2)  # above this one, and the one that knows whether we are on
+        if frame.f_code is not forward or not named.get("need_weights"):
+            return original(*given, **named)
+        attention = frame.f_locals["self"]
+        if _hooks(attention, torch) or not _reads_nothing(frame.f_back):
+            return original(*given, **named)
         if attention.training and attention.dropout:
             script.draws_otherwise()
-        return original(attention, *given, **named, need_weights=False)
+        script.applied()
+        return original(*given, **named | {"need_weights": False})
 
-    script.patch(script.torch.nn.MultiheadAttention, "forward", around)
+    script.patch(torch.nn.functional, "multi_head_attention_forward", around)
+
+
+def _hooks(module: Any, torch: Any) -> bool:
+    """Whether the script has hooks that are shown what a module returns."""
+    general = torch.nn.modules.module._global_forward_hooks.values()
+    functions = (getattr(each, "func", each) for each in general)
+    others = (each for each in functions if not _is_ours(each))
+    return bool(module._forward_hooks) or any(True for _ in others)
+
+
+def _is_ours(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).startswith("pitstop.")
 
 
 def _reads_nothing(frame: FrameType | None) -> bool:
-    """Whether the line that called a module drops all but the first of its results."""
+    """Whether the line that called a module drops the weights that this returns."""
     while frame is not None:
         path = frame.f_code.co_filename
         if room_of("torch", path):
@@ -57,8 +75,8 @@ def _reads_nothing(frame: FrameType | None) -> bool:
 
 @cache
 def _drops(code: CodeType, instruction: int) -> bool:
-    """Whether a call, by its place in compiled code, drops all but the first of its results."""
-    from pitstop.scan.first_only import takes_first_only  # noqa: PLC0415 only where it is needed
+    """Likewise, by the place of the call in compiled code."""
+    from pitstop.scan.attention_weights import drops_weights  # noqa: PLC0415 seldom needed
     from pitstop.scan.source import Source  # noqa: PLC0415 likewise
 
     _, line, _, column = next(islice(code.co_positions(), instruction // 2, None))
@@ -67,7 +85,7 @@ def _drops(code: CodeType, instruction: int) -> bool:
     except (SyntaxError, ValueError):
         return False
     return any(
-        takes_first_only(source, call)
+        drops_weights(source, call)
         for call in source.nodes(ast.Call)
         if (call.end_lineno, call.end_col_offset) == (line, column)
     )
