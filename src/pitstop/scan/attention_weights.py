@@ -18,20 +18,20 @@ def drops_weights(source: Source, call: ast.Call) -> bool:
     """
     few = len(call.args) + len(call.keywords) < FEWEST
     given = source.argument(call, "need_weights", NEED_WEIGHTS) is not None
-    built_in = isinstance(call.func, ast.Name) and call.func.id in dir(
-        builtins
-    )  # may call anything
-    if few or given or built_in or source.open_ended(call):
+    if few or given or _is_builtin(call.func) or source.open_ended(call):
         return False
-    match source.parent(call):
-        case ast.Subscript(slice=ast.Constant(value=0)):
-            return True
+    match above := source.parent(call):
         case ast.Assign(targets=[ast.Tuple(elts=[_, ast.Name() as weights])]):
             return _reads(source, weights) == []
         case ast.Assign(targets=[ast.Name() as pair]):
-            reads = _reads(source, pair)
-            return bool(reads) and all(_is_first(source.parent(each)) for each in reads or ())
-    return False
+            reads = _reads(source, pair) or []
+            return bool(reads) and all(_takes_first(source.parent(each)) for each in reads)
+    return _takes_first(above)
+
+
+def _is_builtin(function: ast.expr) -> bool:
+    """Whether it is a function such as ``list``, which may call anything."""
+    return isinstance(function, ast.Name) and function.id in dir(builtins)
 
 
 def _reads(source: Source, stored: ast.Name) -> list[ast.Name] | None:
@@ -50,8 +50,6 @@ def _is_read(source: Source, name: ast.Name) -> bool:
     return isinstance(name.ctx, ast.Load) or isinstance(source.parent(name), ast.AugAssign)
 
 
-def _is_first(node: ast.AST | None) -> bool:
-    match node:
-        case ast.Subscript(slice=ast.Constant(value=0)):
-            return True
-    return False
+def _takes_first(node: ast.AST | None) -> bool:
+    slice_ = node.slice if isinstance(node, ast.Subscript) else None
+    return isinstance(slice_, ast.Constant) and slice_.value == 0
