@@ -131,6 +131,19 @@ def test_dropout_of_the_weights_falls_elsewhere(dropout, effect, folder):
     assert run(folder, trained(DROPS, dropout), CHANGE).outcome.effect == effect
 
 
+def patch_of(folder, line, path="attention", *others):
+    """The patch of a script that calls attention in this line, and modules of other kinds."""
+    script = folder / "train.py"
+    script.write_text(trained(line))
+    number = script.read_text().splitlines().index(f"        {line}") + 1
+    where = Line(str(script), number, "forward")
+    kinds = {path: "MultiheadAttention", **dict.fromkeys(others, "Other")}
+    calls = tuple(ModuleCall(each, kind, where, -1, "") for each, kind in kinds.items())
+    softmax = Operation("aten._softmax.default", where, "", 1, 1.0, call=0)
+    evidence = Evidence(calls=calls, operations=(softmax,))
+    return make_patch((Wanted(CHANGE),), evidence, ["train.py"], folder)
+
+
 @pytest.mark.parametrize(
     ("line", "after"),
     [
@@ -144,14 +157,7 @@ def test_dropout_of_the_weights_falls_elsewhere(dropout, effect, folder):
     ],
 )
 def test_the_patch_gives_the_argument_to_that_call(line, after, tmp_path):
-    path = tmp_path / "train.py"
-    path.write_text(trained(line))
-    number = path.read_text().splitlines().index(f"        {line}") + 1
-    where = Line(str(path), number, "forward")
-    call = ModuleCall("attention", "MultiheadAttention", where, -1, "")
-    softmax = Operation("aten._softmax.default", where, "", 1, 1.0, call=0)
-    evidence = Evidence(calls=(call,), operations=(softmax,))
-    patch = make_patch((Wanted(CHANGE),), evidence, ["train.py"], tmp_path)
+    patch = patch_of(tmp_path, line)
     added = [each[1:].strip() for each in patch.text.splitlines() if each.startswith("+  ")]
     assert added == [after] * bool(after)
     assert bool(patch.unplaced) != bool(after)
@@ -172,16 +178,6 @@ def test_the_patch_gives_the_argument_to_that_call(line, after, tmp_path):
     ],
 )
 def test_no_other_call_of_the_line_gets_the_argument(line, path, other, placed, tmp_path):
-    script = tmp_path / "train.py"
-    script.write_text(trained(line))
-    number = script.read_text().splitlines().index(f"        {line}") + 1
-    where = Line(str(script), number, "forward")
-    calls = (
-        ModuleCall(path, "MultiheadAttention", where, -1, ""),
-        ModuleCall(other, "Other", where, -1, ""),
-    )
-    softmax = Operation("aten._softmax.default", where, "", 1, 1.0, call=0)
-    evidence = Evidence(calls=calls, operations=(softmax,))
-    patch = make_patch((Wanted(CHANGE),), evidence, ["train.py"], tmp_path)
+    patch = patch_of(tmp_path, line, path, other)
     assert patch.text.count("need_weights=False)[0])") == placed
     assert bool(patch.unplaced) != placed

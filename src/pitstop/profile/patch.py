@@ -28,7 +28,7 @@ def patch(owners: tuple[Any, ...], name: str, build: Callable[[Function], Functi
     original = getattr(owners[0], name)
     replacement = wraps(original)(build(original))
     unseen(replacement, all_below=False)
-    vars(replacement)["__prepare_scriptable__"] = lambda: original  # for torch.jit
+    vars(replacement)["__prepare_scriptable__"] = lambda: original  # torch.jit takes that
     undos = [_replace(owner, name, replacement) for owner in owners]
 
     def undo() -> None:

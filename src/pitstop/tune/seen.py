@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from pitstop.core.evidence import Evidence, ModuleCall
 from pitstop.diagnose.attention import TORCHS_OWN
+from pitstop.diagnose.calls import call_tree
 from pitstop.diagnose.operations import EMPTYING, short
 from pitstop.diagnose.precision import PRODUCTS, in_float32
 
@@ -91,22 +92,17 @@ def compiles_itself(evidence: Evidence) -> str:
 
 def takes_minutes(evidence: Evidence) -> bool:
     """Whether all that the models compute is so much that to compile it takes minutes."""
+    tree = call_tree(evidence)
     in_call: Counter[int] = Counter()
     for each in evidence.operations:
         if each.call >= 0 and not each.backward:
-            in_call[_outermost(evidence, each.call)] += each.calls
+            *_, outermost = each.call, *tree.above(each.call)
+            in_call[outermost] += each.calls
     models: dict[str, int] = {}
     for place, operations in in_call.items():
         path = evidence.calls[place].path
         models[path] = max(operations, models.get(path, 0))
     return sum(models.values()) > MANY
-
-
-def _outermost(evidence: Evidence, place: int) -> int:
-    """The call that a module's call is part of, and that is part of no other."""
-    while (above := evidence.calls[place].parent) >= 0:
-        place = above
-    return place
 
 
 def steady_memory(evidence: Evidence) -> str:

@@ -6,12 +6,7 @@ from weakref import WeakKeyDictionary
 
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
-from pitstop.tune.seen import (
-    compiles_itself,
-    no_checkpoint,
-    takes_minutes,
-    waits_for_launches,
-)
+from pitstop.tune.seen import compiles_itself, no_checkpoint, takes_minutes, waits_for_launches
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script

@@ -14,6 +14,7 @@ from pitstop.tune.change import When, change
 from pitstop.tune.seen import no_weights_written
 
 if TYPE_CHECKING:
+    from pitstop.scan.source import Source
     from pitstop.tune.script import Script
 
 CALLING = {"_wrapped_call_impl", "_call_impl", "inner"}  # torch's functions that call a module
@@ -50,13 +51,12 @@ def no_attention_weights(script: "Script") -> None:
 
 def _hooks(module: Any, torch: Any) -> bool:
     """Whether the script has hooks that are shown what a module returns."""
-    general = torch.nn.modules.module._global_forward_hooks.values()
-    functions = (getattr(each, "func", each) for each in general)
-    others = (each for each in functions if not _is_ours(each))
-    return bool(module._forward_hooks) or any(True for _ in others)
+    of_all = torch.nn.modules.module._global_forward_hooks.values()
+    return bool(module._forward_hooks) or not all(map(_is_ours, of_all))
 
 
-def _is_ours(function: Any) -> bool:
+def _is_ours(hook: Any) -> bool:
+    function = getattr(hook, "func", hook)  # of a partial
     return str(getattr(function, "__module__", "")).startswith("pitstop.")
 
 
@@ -77,15 +77,22 @@ def _reads_nothing(frame: FrameType | None) -> bool:
 def _drops(code: CodeType, instruction: int) -> bool:
     """Likewise, by the place of the call in compiled code."""
     from pitstop.scan.attention_weights import drops_weights  # noqa: PLC0415 seldom needed
-    from pitstop.scan.source import Source  # noqa: PLC0415 likewise
 
+    source = _source(code.co_filename)
     _, line, _, column = next(islice(code.co_positions(), instruction // 2, None))
-    try:
-        source = Source("".join(linecache.getlines(code.co_filename)))
-    except (SyntaxError, ValueError):
-        return False
-    return any(
+    return source is not None and any(
         drops_weights(source, call)
         for call in source.nodes(ast.Call)
         if (call.end_lineno, call.end_col_offset) == (line, column)
     )
+
+
+@cache
+def _source(path: str) -> "Source | None":
+    """A file as it is, parsed once for all calls in it; of a cell, what a notebook says it is."""
+    from pitstop.scan.source import Source  # noqa: PLC0415 likewise
+
+    try:
+        return Source("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):
+        return None

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from pitstop.core.evidence import Line
 from pitstop.core.finding import Edit
+from pitstop.diagnose.attention import TORCHS_OWN
 from pitstop.scan.attention_weights import drops_weights
 from pitstop.scan.edits import add_argument
 from pitstop.scan.source import Source
@@ -27,11 +28,10 @@ def no_attention_weights(sites: Sites, _: Options) -> Iterator[Edit | Left]:
 
 def _calls(sites: Sites, source: Source, where: Line, line: int) -> list[ast.Call]:
     """The calls of attention on a line: those of its name, which nothing else there has."""
-    attention = writing_weights(sites.evidence)
     names: dict[bool, set[str]] = {True: set(), False: set()}
     for each in sites.evidence.calls:
         if each.where == where:
-            names[each in attention].add(each.path.rpartition(".")[2])
+            names[each.kind == TORCHS_OWN].add(each.path.rpartition(".")[2])
     if names[True] & names[False]:
         return []
     return [
