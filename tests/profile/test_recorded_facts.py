@@ -23,6 +23,7 @@ def test_loader_optimizer_loss_gradient_norm_and_scale_are_the_scripts_own(bare,
     train, check = evidence.loaders
     assert (train.length, train.batch_size, train.batches, train.starts) == (40, 4, 20, 2)
     assert (check.length, check.batch_size, check.batches, check.starts) == (40, 10, 8, 2)
+    assert (train.per_epoch, check.per_epoch) == (10, 4)
     assert (train.trains, check.trains, check.workers) == (True, False, 1)
     assert train.batch_bytes == 4 * (3 * 8 + 2) * 4
     assert train.batch_shapes == 2

@@ -101,6 +101,16 @@ def test_what_comes_in_bursts_settles_first_and_is_timed_over_a_whole_one():
     assert estimate(COSTS, [loader]).most_runs == 4 + 1 + 12
 
 
+@pytest.mark.parametrize(
+    ("epoch", "steps"),
+    [(0, 8), (1, 8), (3, 9), (12, 12), (20, 20), (21, 8)],  # unknown; too long at the end
+)
+def test_of_short_epochs_whole_ones_are_timed_where_their_beginning_counts(epoch, steps):
+    loader = replace(candidate("loader", burst=4), epoch=epoch)
+    toggle = COSTS.settled(TOGGLED, loader).toggle
+    assert (toggle.steps, toggle.epochs) == (steps, 0 < epoch <= 20)
+
+
 def test_peaks_take_no_pairs():
     costs = replace(COSTS, timed=False)
     assert costs.candidate_s(TOGGLED) == costs.run_s

@@ -130,6 +130,30 @@ def test_batches_come_in_bursts_of_as_many_as_there_are_workers_off_or_on(own, b
     assert replace(waiting, options=({"workers": 2},)).burst == max(2, own)
 
 
+@pytest.mark.parametrize(
+    ("loaders", "epoch"),
+    [
+        ((), 0),
+        ((Loader("Clips", 4, batches=4, starts=1),), 0),  # an IterableDataset
+        ((Loader("Clips", 4, batches=4, starts=1, per_epoch=12),), 12),
+        ((Loader("Clips", 4, batches=9, starts=2, per_epoch=13),), 7),  # two make one step
+        ((Loader("Clips", 4, batches=4, starts=4, per_epoch=12),), 1),  # next(iter(loader))
+        (
+            (
+                Loader("Held out", 4, batches=90, starts=3, per_epoch=30),
+                Loader("Clips", 4, batches=4, starts=1, per_epoch=12, trains=True),
+            ),
+            12,
+        ),
+    ],
+)
+def test_the_loader_knows_how_long_an_epoch_is(loaders, epoch):
+    facts = Facts(trained(loaders=loaders), "cpu", cores=8)
+    (loader,) = choose(CHANGES, (), facts, Choice(only=("loader",))).chosen
+    assert len(facts.evidence.steps) == 4
+    assert loader.epoch == epoch
+
+
 def test_workers_that_are_far_ahead_show_no_bursts():
     one_would_do = trained(wait=0.5, loaders=(Loader("Clips", 0, batches=9),))
     facts = Facts(one_would_do, "cpu", cores=8)

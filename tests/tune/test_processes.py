@@ -323,6 +323,7 @@ def test_a_wait_at_the_start_of_an_epoch_is_not_one_of_workers_that_are_too_slow
     loaders = (Loader("Clips", 4, batches=5, starts=starts),) if starts else ()
     seen = Evidence(steps=steps, warmup_steps=1, loaders=loaders)
     assert processes.waits(seen) == pytest.approx(share, abs=0.02)
+    assert (processes.step_noise(seen) == 0) is (starts > 1)
 
 
 def test_a_group_is_refused_where_one_of_it_does_not_take_hold(track):

@@ -70,6 +70,7 @@ class Loader:
     trains: bool = False  # its batches are followed by a backward pass
     length: int | None = None  # samples of the dataset; null where it does not tell
     batch_size: int | None = None
+    per_epoch: int | None = None  # batches; null where the loader does not tell
     batch_bytes: int = 0  # of the first batch
     batch_shapes: int = 0  # different ones among the batches seen
     starts: int = 0  # iterators made, one for each epoch

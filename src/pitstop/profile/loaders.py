@@ -168,6 +168,7 @@ class Loaders:
             "prefetch": getattr(iterator, "_prefetch_factor", None),
             "length": length(dataset),
             "batch_size": size if isinstance(size, int) else None,
+            "per_epoch": length(iterator),
             "made": seen.made,
             "used": user_line(sys._getframe(1)),
         }
@@ -192,10 +193,10 @@ def _is_power_of_two(count: int) -> bool:
     return count & (count - 1) == 0
 
 
-def length(dataset: Any) -> int | None:
-    """Samples of a dataset; ``None`` where it does not tell."""
+def length(sized: Any) -> int | None:
+    """Samples of a dataset, or batches of an epoch; ``None`` where it does not tell."""
     try:
-        return len(dataset)
+        return len(sized)
     except Exception:  # noqa: BLE001 the user's own code
         return None
 

@@ -85,16 +85,23 @@ class Costs:
         return replace(self, toggle=replace(self.toggle, steps=steps))
 
     def settled(self, *switched: Candidate) -> "Costs":
-        """The costs where these are switched: some bursts come first, and one at least is timed."""
+        """The costs where these are switched: some bursts come first, and one at least is timed.
+
+        Where epochs are short, whole ones are timed: each block has as many beginnings then.
+        """
         burst = max((each.burst for each in switched), default=0)
         if not burst:
             return self
         own = max(each.bursts({}, False) for each in switched)
+        steps = max(self.toggle.steps, burst, BURST_STEPS if burst > 1 else READ_STEPS)
+        epoch = max(each.epoch for each in switched)
+        short = 0 < epoch <= LONGEST_BLOCK
         toggle = replace(
             self.toggle,
             lead=BURSTS * burst,
             lead_off=BURSTS * own,
-            steps=max(self.toggle.steps, burst, BURST_STEPS if burst > 1 else READ_STEPS),
+            steps=math.ceil(steps / epoch) * epoch if short else steps,
+            epochs=short,
         )
         return replace(self, toggle=toggle)
 

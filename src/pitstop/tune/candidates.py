@@ -49,6 +49,7 @@ class Candidate:
     code: str = ""  # of the finding that asks for it
     bursts: Callable[[Options, bool], int] = lambda *_: 0
     waits: bool = False  # for data, as its first run has shown
+    epoch: int = 0  # steps of one, if it changes how epochs begin
 
     @property
     def goes_on(self) -> bool:
@@ -109,7 +110,8 @@ def choose(
         else:
             options = tuple(change.tries(facts))
             bursts = partial(change.when.bursts, facts.evidence)
-            chosen.append(Candidate(change, options, predicted, code, bursts))
+            epoch = change.when.epoch(facts.evidence)
+            chosen.append(Candidate(change, options, predicted, code, bursts, epoch=epoch))
     reasons.pop(UNSAID, None)
     left_out = [f"{why}: {', '.join(sorted(names))}" for why, names in reasons.items()]
     return Candidates(tuple(_in_order(chosen)), tuple(left_out))

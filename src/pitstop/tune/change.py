@@ -42,6 +42,7 @@ class When:
     after: tuple[str, ...] = ()  # changes that decide whether it helps, and are tried first
     quiet: bool = False  # it pays by the cores that others leave, and is judged without them only
     bursts: Callable[[Evidence, Options, bool], int] = lambda *_: 0  # of so many steps, if it waits
+    epoch: Callable[[Evidence], int] = lambda _: 0  # steps of one, if it changes how they begin
 
 
 ALWAYS = When()

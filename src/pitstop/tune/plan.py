@@ -21,6 +21,7 @@ BEGIN = (
 # meet the same side each time. Where all of six pairs must agree it cannot. Of many such rows this
 # is one with which periods up to 16 are told from a gain in 97 of 100 comparisons, or more.
 PAUSES = (0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 0, 0, 1, 0, 1, 2, 1, 2, 1, 2, 2, 2, 2)
+SHORTEST_EPOCH = 4  # steps: where epochs begin more often than that, it is what steps are like
 CHANGES, BLOCKS, BATCHES = "changes.json", "blocks.json", "batches.jsonl"
 OUTPUTS, VALUES = "outputs.json", "outputs.f32"
 
@@ -44,6 +45,7 @@ class Toggle:
     lead_off: int | None = None  # after they are switched off; null: as many as after on
     pairs: int = 6  # of blocks, at most
     looks: bool = True  # and fewer where a look at them tells enough
+    epochs: bool = False  # a step in which an epoch begins is timed as any other
 
     def lead_of(self, number: int) -> int:
         """Steps before a block that are not timed: after a switch, and between two pairs."""
@@ -54,7 +56,7 @@ class Toggle:
         return pause + (self.lead if is_on(number) or self.lead_off is None else self.lead_off)
 
     def length(self, blocks: int) -> int:
-        """Steps of a run with so many blocks."""
+        """Steps of a run with so many blocks, in which no epoch begins."""
         return self.warmup + sum(self.lead_of(each) + self.steps for each in range(blocks))
 
 

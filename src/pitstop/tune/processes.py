@@ -11,14 +11,14 @@ from statistics import fmean
 from pitstop.compare.pairs import SMALLEST, Pairs
 from pitstop.compare.quantities import Quantity, Sample, sample, step_ms
 from pitstop.core.errors import PitstopError
-from pitstop.core.evidence import Evidence
+from pitstop.core.evidence import Evidence, Step
 from pitstop.core.trial import Verdict
 from pitstop.core.units import percent, precise_percent
 from pitstop.tune.budget import WARMUP, Costs, toggled_steps
 from pitstop.tune.change import Change, Effect
 from pitstop.tune.guard import FLOORS, SEEDS, Guarded, Untouched, guard
 from pitstop.tune.looks import pairs_of
-from pitstop.tune.plan import Block, Plan, Toggle, read_blocks
+from pitstop.tune.plan import SHORTEST_EPOCH, Block, Plan, Toggle, read_blocks
 from pitstop.tune.readings import Readings
 from pitstop.tune.track import LEAST_PATIENCE, Changes, Checked, Patience, RunError, forever
 from pitstop.tune.trials import Settings, TrialRun, run_trial
@@ -118,7 +118,9 @@ class Processes:
     ) -> tuple[TrialRun, Sample, Pairs[float]]:
         """A run, and the times of its blocks if it has any."""
         found: list[Block] = []
-        steps = toggled_steps(plan.toggle) + 1 if plan.toggle else None  # one ends the last block
+        steps = None
+        if plan.toggle:  # one more ends the last block, others are no part of any
+            steps = toggled_steps(plan.toggle) * (SHORTEST_EPOCH + 1) // SHORTEST_EPOCH + 1
         run, seen = self._run(
             changes, plan, steps, lambda folder: found.extend(read_blocks(folder)), patience_s
         )
@@ -278,14 +280,21 @@ def _slow_s(evidence: Evidence) -> float:
 
 def waits(evidence: Evidence) -> float:
     """The share of its steps that is spent on waiting for data, where no epoch begins."""
-    steps = sorted(evidence.steady, key=lambda step: step.data_wait_ms)
-    epochs = max((each.starts for each in evidence.loaders), default=0)  # the first in the warm-up
-    usual = steps[: len(steps) - max(0, epochs - 1)] or steps[:1]
+    usual = _usual(evidence)
     return fmean(step.data_wait_ms for step in usual) / fmean(step.total_ms for step in usual)
 
 
 def step_noise(evidence: Evidence) -> float:
     """The deviation of single steps from those beside them, as a share: drift is no noise."""
-    logs = [math.log(step.total_ms) for step in evidence.steady if step.total_ms > 0]
+    logs = [math.log(step.total_ms) for step in _usual(evidence) if step.total_ms > 0]
     apart = [abs(one - other) for one, other in pairwise(logs)]
     return fmean(apart) / DEVIATIONS if apart else 0.0
+
+
+def _usual(evidence: Evidence) -> list[Step]:
+    """Its steps but for those in which an epoch begins: they wait longest."""
+    steps = evidence.steady
+    places = sorted(range(len(steps)), key=lambda place: steps[place].data_wait_ms)
+    epochs = max((each.starts for each in evidence.loaders), default=0)  # the first in the warm-up
+    usual = places[: max(1, len(places) - max(0, epochs - 1))]
+    return [steps[place] for place in sorted(usual)]

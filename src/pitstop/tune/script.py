@@ -17,9 +17,10 @@ import torch
 import torch.utils.checkpoint  # which some versions leave to whoever needs it
 from torch import nn
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader
 
 from pitstop.profile.options import CANNOT_BEGIN
-from pitstop.profile.patch import patch
+from pitstop.profile.patch import patch, told
 from pitstop.tune import batches
 from pitstop.tune.change import find_change
 from pitstop.tune.made import Arguments, Made
@@ -203,6 +204,8 @@ class Run:
             keep_outputs(models, self._folder, lambda: self._counts)
             self._undos.append(batches.record(self._folder, lambda: self._counts))
         self._blocks = Blocks(plan.toggle, self._folder, self._turn) if plan.toggle else None
+        if self._blocks:
+            self._watch_epochs(self._blocks)
 
     def step_ended(self, done: int) -> bool:
         """The recorder counts the steps; their ends are where a change may be switched.
@@ -221,6 +224,14 @@ class Run:
             script.turn(False)
         while self._undos:
             self._undos.pop()()
+
+    def _watch_epochs(self, blocks: Blocks) -> None:
+        """On top of all changes: an iterator that one of them makes begins no epoch."""
+
+        def build(original: Callable[..., Any]) -> Callable[..., Any]:
+            return told(original, lambda _: blocks.epoch_begins())
+
+        self._undos.append(patch((DataLoader,), "__iter__", build))
 
     def _turn(self, on: bool) -> None:
         self._counts = False

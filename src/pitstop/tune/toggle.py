@@ -5,6 +5,9 @@ then: the changes are on in all steps of the warm-up but the last. Where steps a
 after each switch pays for it and is not timed. A GPU works behind the script's back, so its
 queue is emptied at both ends of what is timed.
 
+The first step of an epoch, which waits for new workers and may come after a validation, is not
+timed either: it would meet one side alone. For what changes how epochs begin, see ``epochs``.
+
 Many short blocks tell more than a few long ones: what drifts slowly cancels in each pair. As soon
 as a look at the pairs tells enough, the run may end.
 """
@@ -18,7 +21,7 @@ import torch
 from torch import distributed
 
 from pitstop.tune.looks import pairs_of, tell_enough
-from pitstop.tune.plan import BLOCKS, Block, Toggle, is_on, write
+from pitstop.tune.plan import BLOCKS, SHORTEST_EPOCH, Block, Toggle, is_on, write
 
 
 class Blocks:
@@ -31,11 +34,26 @@ class Blocks:
         self._blocks: list[Block] = []
         self._number = 0  # of the block that runs
         self._first = 0  # steps that were done before its first timed one
-        self._begun = 0.0
+        self._begun: float | None = None  # when that began, later by what is not timed
+        self._paused: float | None = None  # when the step that runs began an epoch
+        self._done = 0  # steps
+        self._epoch = 0  # steps that were done when the last epoch began
+
+    def epoch_begins(self) -> None:
+        """The step that runs will read the first batch of a loader."""
+        since, self._epoch = self._done - self._epoch, self._done
+        usual = since < SHORTEST_EPOCH or self._toggle.epochs
+        if self._begun is not None and self._paused is None and not usual and _alone():
+            self._paused = _now()
 
     def step_ended(self, done: int) -> bool:
         """So many steps are done; whether the blocks tell enough."""
         toggle, enough = self._toggle, False
+        self._done = done
+        if self._begun is not None and self._paused is not None:
+            self._begun += _now() - self._paused
+            self._paused = None
+            self._first += 1  # one more in its place
         if done == toggle.warmup - 1:
             self._switch(False)
         if done == toggle.warmup:  # once more where the steps before were taken for others
@@ -43,8 +61,8 @@ class Blocks:
             write(self._folder, BLOCKS, self._blocks)
             self._begin(0, done)
         elif done > toggle.warmup and done == self._first + toggle.steps:
-            self._finish()
-            enough = toggle.looks and self._tell_enough()
+            self._finish(self._begun or 0.0)
+            enough = self._tell_enough()
             self._begin(self._number + 1, done)
         if done == self._first:
             self._begun = _now()
@@ -52,17 +70,20 @@ class Blocks:
 
     def _begin(self, number: int, done: int) -> None:
         self._number, self._first = number, done + self._toggle.lead_of(number)
+        self._begun = None
         self._switch(is_on(number))
 
-    def _finish(self) -> None:
+    def _finish(self, begun: float) -> None:
         steps = self._toggle.steps
-        ms = (_now() - self._begun) * 1000 / steps
+        ms = (_now() - begun) * 1000 / steps
         self._blocks.append(Block(is_on(self._number), self._first, steps, ms))
         write(self._folder, BLOCKS, self._blocks)
 
     def _tell_enough(self) -> bool:
-        whole = len(self._blocks) % 2 == 0
-        return whole and tell_enough(pairs_of(self._blocks)) and _alone()
+        number, odd = divmod(len(self._blocks), 2)
+        if odd or number >= self._toggle.pairs:
+            return not odd
+        return self._toggle.looks and tell_enough(pairs_of(self._blocks)) and _alone()
 
 
 def _alone() -> bool:

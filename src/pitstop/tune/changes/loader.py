@@ -1,5 +1,6 @@
 """Change `loader`."""
 
+import math
 import multiprocessing
 from collections.abc import Callable, Iterator
 from multiprocessing.reduction import ForkingPickler
@@ -50,6 +51,18 @@ def bursts(evidence: Evidence, options: Options, waits: bool) -> int:
     return max(1, workers, _own_workers(evidence))
 
 
+def epoch(evidence: Evidence) -> int:
+    """The steps of an epoch; 0 where that is unknown."""
+    read = [each for each in evidence.loaders if each.trains] or evidence.loaders
+    most = max(read, key=lambda each: each.batches, default=None)
+    if not (most and most.batches and evidence.steps):
+        return 0
+    if most.starts == most.batches > 1:
+        return 1  # a new iterator for each batch
+    together = max(1, round(most.batches / len(evidence.steps)))  # of which one step is made
+    return math.ceil((most.per_epoch or 0) / together)
+
+
 def _own_workers(evidence: Evidence) -> int:
     """The most that a loader of the script has by itself."""
     return max((each.workers for each in evidence.loaders if each.batches), default=0)
@@ -60,7 +73,7 @@ def _own_workers(evidence: Evidence) -> int:
     toggles=True,
     alone=True,
     variants=variants,
-    when=When(useless=data_is_there, bursts=bursts),
+    when=When(useless=data_is_there, bursts=bursts, epoch=epoch),
 )
 def loader(script: "Script") -> None:
     """Read and decode batches in worker processes, which live on from epoch to epoch.
