@@ -286,6 +286,29 @@ def test_a_trial_ends_where_its_blocks_tell_enough(tmp_path, monkeypatch):
     assert "not to be seen" not in ran.recording.printed()
 
 
+@pytest.mark.parametrize(
+    ("change", "outputs", "steps"),
+    [
+        ("no-empty-cache", True, 7),  # nothing is emptied in all steps whose numbers count
+        ("no-empty-cache", False, 40),  # it was, in another run: it may come later
+        ("inference-mode", True, 1),  # the script trains
+        ("inference-mode", False, 1),
+        ("bf16", True, 40),
+    ],
+)
+def test_a_trial_that_will_tell_nothing_ends_at_once(change, outputs, steps, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PITSTOP_CACHE", str(tmp_path / "cache"))
+    script = tmp_path / "train.py"
+    script.write_text(f"{TRAINS}\ntrain(Model(), epochs=99)")
+    toggle = Toggle(steps=1, warmup=7, lead=0, pairs=12, looks=False)
+    plan = Plan((Wanted(change),), outputs=outputs, toggle=toggle)
+    ran = run_trial([sys.executable, str(script)], plan, tmp_path / "run", Settings(40))
+    assert ran.ending.error == ""
+    assert bool(read_blocks(tmp_path / "run")) is (steps > 7)
+    assert len(ran.recording.printed()) == steps - 1  # it prints after each step
+
+
 def test_the_process_of_the_script_needs_nothing_but_python_and_torch():
     """It may have less installed than ours."""
     code = """

@@ -27,7 +27,7 @@ from pitstop.tune.made import Arguments, Made
 from pitstop.tune.models import Models, device_of, wrap
 from pitstop.tune.numbers import keep_outputs, perturb, set_seeds
 from pitstop.tune.plan import CHANGES, Options, Outcome, Plan, Wanted, read_plan, write
-from pitstop.tune.toggle import Blocks, empty_queue
+from pitstop.tune.toggle import Blocks, empty_queue, is_alone
 
 Around = Callable[..., Any]
 Action = Callable[[], None]
@@ -69,6 +69,11 @@ class Script:
             self._declined = reason
             self.turn(False)
             self.report()
+
+    @property
+    def has_declined(self) -> bool:
+        """Whether it is known not to apply, whatever comes."""
+        return bool(self._declined)
 
     def needs(self, what: str) -> None:
         """Without this the change never takes hold: the reason, should it come to that."""
@@ -193,6 +198,7 @@ class Run:
         made.watch_optimizers()
         self._scripts = [Script(each, plan, made, models, self._undos) for each in plan.changes]
         self._toggled = self._scripts[-plan.toggle.changes :] if plan.toggle else []
+        self._numbers_end = plan.toggle.warmup if plan.toggle and plan.outputs else None
         for script in self._scripts:
             script.report = self._report
             script.toggled = script in self._toggled
@@ -213,6 +219,7 @@ class Run:
         Whether the run has told enough.
         """
         enough = self._blocks.step_ended(done) if self._blocks else False
+        enough = enough or self._in_vain(done)
         if enough or (self._last and done >= self._last):
             empty_queue()  # losses and times of steps that the GPU has not done are unknown
         return enough
@@ -224,6 +231,17 @@ class Run:
             script.turn(False)
         while self._undos:
             self._undos.pop()()
+
+    def _in_vain(self, done: int) -> bool:
+        """Whether a trial will tell nothing: what it is about has not taken hold, and should have.
+
+        One that declines does so at once, others are given all steps whose numbers count.
+        """
+        if self._last is None or not is_alone():
+            return False
+        tried = self._toggled or self._scripts[-1:]
+        whole = done == self._numbers_end
+        return any(each.outcome().declined if whole else each.has_declined for each in tried)
 
     def _watch_epochs(self, blocks: Blocks) -> None:
         """On top of all changes: an iterator that one of them makes begins no epoch."""

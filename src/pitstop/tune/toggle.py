@@ -43,7 +43,7 @@ class Blocks:
         """The step that runs will read the first batch of a loader."""
         since, self._epoch = self._done - self._epoch, self._done
         usual = since < SHORTEST_EPOCH or self._toggle.epochs
-        if self._begun is not None and self._paused is None and not usual and _alone():
+        if self._begun is not None and self._paused is None and not usual and is_alone():
             self._paused = _now()
 
     def step_ended(self, done: int) -> bool:
@@ -83,10 +83,10 @@ class Blocks:
         number, odd = divmod(len(self._blocks), 2)
         if odd or number >= self._toggle.pairs:
             return not odd
-        return self._toggle.looks and tell_enough(pairs_of(self._blocks)) and _alone()
+        return self._toggle.looks and tell_enough(pairs_of(self._blocks)) and is_alone()
 
 
-def _alone() -> bool:
+def is_alone() -> bool:
     """Whether no other process waits for this one: each would look at times of its own."""
     joined = distributed.is_available() and distributed.is_initialized()
     launched = os.environ.get("WORLD_SIZE", "") not in {"", "1"}
