@@ -147,7 +147,7 @@ def verdicts(found):
 def loader_bound(changes):
     """100 ms of work, and a wait that one worker halves and two remove."""
     workers = changes.get("loader", {}).get("workers", 0)
-    return 100 + {0: 80, 1: 40, 2: 2}[workers]
+    return 100 + {0: 80, 1: 40}.get(workers, 2)
 
 
 LOADER = candidate("loader", toggles=False, options=({"workers": 1}, {"workers": 2}), predicted=0.4)

@@ -102,13 +102,14 @@ def test_what_comes_in_bursts_settles_first_and_is_timed_over_a_whole_one():
 
 
 @pytest.mark.parametrize(
-    ("epoch", "steps"),
-    [(0, 8), (1, 8), (3, 9), (12, 12), (20, 20), (21, 8)],  # unknown; too long at the end
+    ("epoch", "lead", "steps"),
+    [(0, 8, 8), (1, 1, 8), (3, 3, 9), (12, 8, 12), (20, 8, 20), (21, 8, 8)],  # unknown; too long
 )
-def test_of_short_epochs_whole_ones_are_timed_where_their_beginning_counts(epoch, steps):
+def test_of_short_epochs_whole_ones_are_timed_where_their_beginning_counts(epoch, lead, steps):
     loader = replace(candidate("loader", burst=4), epoch=epoch)
     toggle = COSTS.settled(TOGGLED, loader).toggle
-    assert (toggle.steps, toggle.epochs) == (steps, 0 < epoch <= 20)
+    assert (toggle.lead, toggle.lead_off, toggle.steps) == (lead, lead, steps)
+    assert toggle.epochs is (0 < epoch <= 20)
 
 
 def test_peaks_take_no_pairs():

@@ -104,6 +104,21 @@ def test_more_workers_are_tried_only_where_data_is_still_waited_for(burst, waits
     assert (why in found.notes) is (tried == 1)
 
 
+@pytest.mark.parametrize(
+    ("waits", "tried"),
+    [({1: 0.1, 2: 0.09, 4: 0.1}, 2), ({1: 0.1, 2: 0.05, 4: 0.02}, 3), ({1: 0.1, 2: 0.15}, 3)],
+)
+def test_where_as_long_is_waited_with_more_workers_no_others_are_tried(waits, tried):
+    """A batch takes its time to be handed over, for one."""
+    options = tuple({"workers": each} for each in (1, 2, 4))
+    loader = replace(LOADER, options=options, bursts=lambda *_: 4)
+    track = Simulated(loader_bound, waits=waits)
+    found = search(track, [loader])
+    assert track.runs("check", "loader") == tried
+    why = "data is waited for as long with loader workers=1 as with loader workers=2"
+    assert (f"not tried, since {why}: loader workers=4" in found.notes) is (tried == 2)
+
+
 @pytest.mark.parametrize(("more_s", "verdict"), [(300, "kept"), (30, "not-applicable")])
 def test_a_loader_that_this_script_does_not_let_be_switched_is_timed_in_fresh_runs(more_s, verdict):
     loader = replace(LOADER_OF_ONE, change=candidate("loader", alone=True).change)

@@ -87,7 +87,8 @@ class Costs:
     def settled(self, *switched: Candidate) -> "Costs":
         """The costs where these are switched: some bursts come first, and one at least is timed.
 
-        Where epochs are short, whole ones are timed: each block has as many beginnings then.
+        Where epochs are short, whole ones are timed: each block has as many beginnings then. Until
+        one has begun is as long as it can take to settle.
         """
         burst = max((each.burst for each in switched), default=0)
         if not burst:
@@ -98,8 +99,8 @@ class Costs:
         short = 0 < epoch <= LONGEST_BLOCK
         toggle = replace(
             self.toggle,
-            lead=BURSTS * burst,
-            lead_off=BURSTS * own,
+            lead=min(BURSTS * burst, epoch) if short else BURSTS * burst,
+            lead_off=min(BURSTS * own, epoch) if short else BURSTS * own,
             steps=math.ceil(steps / epoch) * epoch if short else steps,
             epochs=short,
         )

@@ -57,6 +57,7 @@ from pitstop.tune.track import LEAST_PATIENCE, UNTIMED, Changes, Checked, RunErr
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
 DISTURBED = 1.5  # times as long as in the first runs: somebody else uses the cores
 SLOW_START = 0.1  # of a run: what first steps take more than that is no noise
+ALIKE = 1.25  # times as long a wait for data, with other workers: it is not one for them
 SHARE_OF_PROMISE = 0.5  # of a gain: an option with less is not what the finding is about
 TOO_SHORT = (
     "the script ends before enough blocks were timed, and the budget has no room for more runs"
@@ -152,9 +153,8 @@ class Search:
         fine: list[tuple[Wanted, Checked]] = []
         left_out, first = [], candidate.first(planned)
         for place, wanted in enumerate(candidate.wanted()):
-            if self._has_enough(candidate, fine):
+            if enough := self._has_enough(candidate, fine):
                 rest = ", ".join(map(label, candidate.wanted()[place:]))
-                enough = f"data is always there with {label(fine[-1][0])}"
                 self.found = self.found.noted(f"not tried, since {enough}: {rest}")
                 break
             if self._was_left_out(wanted, fine):
@@ -183,11 +183,17 @@ class Search:
         for wanted, checked in fine[:1]:
             yield self._decided(replace(candidate, options=(wanted.options,)), wanted, checked)
 
-    def _has_enough(self, candidate: Candidate, fine: Sequence[tuple[Wanted, Checked]]) -> bool:
-        """Whether a set of options left no data to wait for: more workers do no better."""
+    def _has_enough(self, candidate: Candidate, fine: Sequence[tuple[Wanted, Checked]]) -> str:
+        """Why another number of workers would do no better; empty where one might."""
         waited = [checked.waits for _, checked in fine]
-        by_time = candidate.burst and self._asked.goal == "time"
-        return bool(by_time and waited and min(waited) <= WAITS)
+        if not waited or not candidate.burst or self._asked.goal != "time":
+            return ""
+        if min(waited) <= WAITS:
+            return f"data is always there with {label(fine[-1][0])}"
+        if len(waited) > 1 and max(waited) < ALIKE * min(waited):
+            first, other = (label(wanted) for wanted, _ in fine)
+            return f"data is waited for as long with {first} as with {other}"
+        return ""
 
     def _was_left_out(self, wanted: Wanted, fine: Sequence[tuple[Wanted, Checked]]) -> bool:
         """Whether a search that is resumed had timed another set of options without this one."""
