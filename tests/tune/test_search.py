@@ -71,6 +71,17 @@ def test_where_fresh_runs_are_not_clear_all_that_is_kept_is_switched_in_one_proc
     assert step.reason.endswith("by blocks of steps")
 
 
+@pytest.mark.parametrize(("epoch", "kinds"), [(12, ["blocks"]), (0, ["sample"] * 12)])
+def test_whole_epochs_prove_what_changes_how_they_begin(epoch, kinds):
+    change = candidate("loader", alone=True).change
+    loader = replace(LOADER, change=change, bursts=lambda *_: 4, epoch=epoch)
+    track = Simulated(loader_bound)
+    found = search(track, [loader])
+    proof = [kind for kind, _ in track.log][track.log.index(("blocks", ("loader",))) + 1 :]
+    assert proof == kinds
+    assert leading(found, "time").verdict == "better"
+
+
 def test_what_cannot_be_switched_is_proved_by_fresh_runs_alone():
     track = FarApart(lambda on: 100.0 if "loader" not in on else 30.0)
     found = search(track, [LOADER])

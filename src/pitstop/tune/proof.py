@@ -2,8 +2,9 @@
 
 Pairs of fresh processes, as a user would run them. These lie far apart in time: where six of them
 are not clear, or the budget has no room for them, and all that was kept can be switched, blocks of
-steps with all of it off and on decide. Where one change alone was kept, its trial
-was such a comparison already, and is not repeated if there is no room for better.
+steps with all of it off and on decide. So do they at once where what was kept changes how short
+epochs begin, which a few steps of a fresh run take for hiccups. Where one change alone was kept,
+its trial was such a comparison already, and is not repeated if there is no room for better.
 """
 
 from collections.abc import Sequence
@@ -42,6 +43,8 @@ class Proof:
         listener.doing("the proof: untouched against all that is kept")
         most = self._costs.affordable(self._track.left_s(), toggles=False)
         try:
+            if self._switched and self._costs.toggle.epochs and self._in_blocks():
+                return
             if most >= pairs.FEWEST:
                 if not self._by_pairs(most) and self._switched:
                     listener.doing("the proof, closer: all that is kept off and on")
