@@ -9,9 +9,10 @@ from pitstop.compare.quantities import Quantity
 from pitstop.core.trial import Trial
 from pitstop.tune.change import When
 from pitstop.tune.found import Asked, Found, Listener, leading
+from pitstop.tune.laps import TOO_SHORT
 from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.proof import Proof
-from pitstop.tune.search import TOO_SHORT, Search
+from pitstop.tune.search import Search
 from pitstop.tune.track import Checked, RunError
 from tune.simulation import (
     COSTS,
