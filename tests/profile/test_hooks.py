@@ -34,7 +34,7 @@ PATCHED = (
     (torch.nn.utils, "clip_grad_norm_"),
     (torch.nn.utils.clip_grad, "clip_grad_norm_"),
     (torch.amp.GradScaler, "scale"),
-    (torch.amp.GradScaler, "step"),
+    (torch.amp.GradScaler, "_maybe_opt_step"),
     (torch.amp.GradScaler, "update"),
     (torch, "save"),
     *((torch.distributed, name) for name in hooks.COLLECTIVES),
@@ -328,3 +328,18 @@ def test_the_scaler_of_another_thread_takes_no_skipped_step_away(recording):
     other.join()
     recording.end_scaled_step(optimizer)
     assert recording.steps.done == 1
+
+
+def test_a_warning_of_the_scaler_names_the_line_that_asks_for_a_step(recording):
+    class TakesScaler(torch.optim.SGD):
+        _step_supports_amp_scaling = True
+
+        def step(self, closure=None, grad_scaler=None):
+            return None
+
+    parameter = torch.zeros(1, requires_grad=True)
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(parameter.sum()).backward()
+    with pytest.warns(FutureWarning) as warned:
+        scaler.step(TakesScaler([parameter], 1e-3))
+    assert {each.filename for each in warned} == {__file__}

@@ -132,7 +132,7 @@ def scaler(recorder: Recorder) -> Undo:
             failed=recorder.fail,
         )
 
-    def step(original: Function) -> Function:
+    def _maybe_opt_step(original: Function) -> Function:  # `step` warns in its caller's name
         return told(
             original,
             lambda _: recorder.begin_scaled_step(),
@@ -149,7 +149,7 @@ def scaler(recorder: Recorder) -> Undo:
         )
 
     owner = torch.amp.grad_scaler.GradScaler
-    return _all([patch((owner,), each.__name__, each) for each in (scale, step, update)])
+    return _all([patch((owner,), each.__name__, each) for each in (scale, _maybe_opt_step, update)])
 
 
 def collectives(recorder: Recorder) -> Undo:

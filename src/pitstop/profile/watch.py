@@ -67,7 +67,7 @@ class Watch(TorchDispatchMode):
         self._undos = [
             self.flow.calls.stop,
             steps.remove,
-            patch((torch.amp.grad_scaler.GradScaler,), "step", self._stepping),
+            patch((torch.amp.grad_scaler.GradScaler,), "_maybe_opt_step", self._stepping),
             patch((torch.autograd,), "backward", self._learning),
             *(patch((torch.Tensor,), name, self._reading) for name in READERS),
             *(
