@@ -59,8 +59,10 @@ def epoch(evidence: Evidence) -> int:
         return 0
     if most.starts == most.batches > 1:
         return 1  # a new iterator for each batch
-    together = max(1, round(most.batches / len(evidence.steps)))  # of which one step is made
-    return math.ceil((most.per_epoch or 0) / together)
+    batches, steps = most.per_epoch or 0, len(evidence.steps)
+    if steps > most.batches:
+        return batches * round(steps / most.batches)  # each is learned from more than once
+    return math.ceil(batches / round(most.batches / steps))
 
 
 def _own_workers(evidence: Evidence) -> int:
