@@ -343,3 +343,20 @@ def test_a_warning_of_the_scaler_names_the_line_that_asks_for_a_step(recording):
     with pytest.warns(FutureWarning) as warned:
         scaler.step(TakesScaler([parameter], 1e-3))
     assert {each.filename for each in warned} == {__file__}
+
+
+def test_a_sampler_of_the_users_own_is_not_asked_for_its_length(recording, tmp_path):
+    """It may draw a whole epoch to find out."""
+
+    class Drawn(torch.utils.data.Sampler):
+        def __iter__(self):
+            yield from range(4)
+
+        def __len__(self):
+            raise AssertionError
+
+    for sampler in (Drawn(), torch.utils.data.SequentialSampler(range(4))):
+        for _ in DataLoader(TensorDataset(torch.zeros(4, 1)), batch_size=2, sampler=sampler):
+            pass
+    recording.close()
+    assert [loader.per_epoch for loader in collect(tmp_path, 0)[0].loaders] == [None, 2]

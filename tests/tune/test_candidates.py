@@ -136,9 +136,10 @@ def test_batches_come_in_bursts_of_as_many_as_there_are_workers_off_or_on(own, b
         ((), 0),
         ((Loader("Clips", 4, batches=4, starts=1),), 0),  # an IterableDataset
         ((Loader("Clips", 4, batches=4, starts=1, per_epoch=12),), 12),
-        ((Loader("Clips", 4, batches=9, starts=2, per_epoch=13),), 7),  # two make one step
+        ((Loader("Clips", 4, batches=9, starts=1, per_epoch=13),), 7),  # two make one step
         ((Loader("Clips", 4, batches=2, starts=1, per_epoch=6),), 12),  # each for two steps
         ((Loader("Clips", 4, batches=4, starts=4, per_epoch=12),), 1),  # next(iter(loader))
+        ((Loader("Clips", 4, batches=5, starts=3, per_epoch=500),), 2),  # it breaks off
         (
             (
                 Loader("Held out", 4, batches=90, starts=3, per_epoch=30),

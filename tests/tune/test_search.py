@@ -124,7 +124,7 @@ def test_where_as_long_is_waited_with_more_workers_no_others_are_tried(waits, tr
     """A batch takes its time to be handed over, for one."""
     options = tuple({"workers": each} for each in (1, 2, 4))
     loader = replace(LOADER, options=options, bursts=lambda *_: 4)
-    track = Simulated(loader_bound, waits=waits)
+    track = Simulated(lambda on: 100.0 if on else 180.0, waits=waits)
     found = search(track, [loader])
     assert track.runs("check", "loader") == tried
     why = "data is waited for as long with loader workers=1 as with loader workers=2"

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from itertools import cycle
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 
 from pitstop.tune import numbers, trials
 from pitstop.tune import toggle as toggle_module
+from pitstop.tune.looks import pairs_of
 from pitstop.tune.plan import Plan, Toggle, Wanted, is_on, read_blocks, read_plan
 from pitstop.tune.script import Run
 from pitstop.tune.toggle import Blocks
@@ -167,11 +169,14 @@ def test_the_first_step_of_an_epoch_is_timed_only_where_that_is_wanted(
     (tmp_path / "train.py").write_text(EPOCHS)
     toggle = Toggle(steps=5, warmup=7, pairs=6, looks=False, epochs=epochs)
     plan = Plan((Wanted("bf16"),), toggle=toggle)
-    settings = Settings(toggle.length(12) * 5 // 4 + 1)
+    settings = Settings(toggle.length(12) * 4 // 3 + 1)
     run_trial([sys.executable, "train.py"], plan, tmp_path / "run", settings)
     blocks = read_blocks(tmp_path / "run")
     assert len(blocks) == 12
     assert sum(block.ms > 50 for block in blocks) == slow
+
+
+LOADER, OTHER = type("Loader", (), {})(), type("Loader", (), {})()
 
 
 def timed_ms(steps_ms, epochs_at, folder, monkeypatch):
@@ -181,7 +186,7 @@ def timed_ms(steps_ms, epochs_at, folder, monkeypatch):
     blocks = Blocks(Toggle(steps=2, warmup=3, lead=1, looks=False), folder, lambda _: None)
     for place, ms in enumerate(steps_ms):
         if place in epochs_at:
-            blocks.epoch_begins()
+            blocks.epoch_begins(LOADER)
         now[0] += ms / 1e3
         blocks.step_ended(place + 1)
     return [(block.first, pytest.approx(block.ms)) for block in read_blocks(folder)]
@@ -204,6 +209,67 @@ def test_another_step_is_timed_in_place_of_the_first_of_an_epoch(
 ):
     times = [1000.0 if place in slow else 10.0 for place in range(11)]
     assert timed_ms(times, epochs_at, tmp_path, monkeypatch) == blocks
+
+
+def test_the_epochs_of_each_loader_count_by_themselves(tmp_path, monkeypatch):
+    """A validation is left out, though the training has just begun an epoch."""
+    now = [0.0]
+    monkeypatch.setattr(toggle_module, "perf_counter", lambda: now[0])
+    blocks = Blocks(Toggle(steps=2, warmup=3, lead=1, looks=False), tmp_path, lambda _: None)
+    for place in range(12):
+        for loader, at in ((LOADER, (0, 3)), (OTHER, (0, 5))):
+            if place in at:
+                blocks.epoch_begins(loader)
+        now[0] += 1.0 if place in {3, 5} else 0.01
+        blocks.step_ended(place + 1)
+    assert next(block.ms for block in read_blocks(tmp_path)) == pytest.approx(10)
+
+
+def test_what_the_script_does_after_the_last_step_of_an_epoch_is_not_timed(tmp_path, monkeypatch):
+    """It lies between two steps, of which the second does not count."""
+    now = [0.0]
+    monkeypatch.setattr(toggle_module, "perf_counter", lambda: now[0])
+    blocks = Blocks(Toggle(steps=2, warmup=3, lead=1, looks=False), tmp_path, lambda _: None)
+    for done in range(1, 12):
+        if done == 6:
+            blocks.epoch_begins(LOADER)
+        now[0] += 0.007
+        blocks.step_ended(done)
+        now[0] += 0.003
+    assert [block.ms for block in read_blocks(tmp_path)] == [pytest.approx(10)] * 2
+
+
+def test_an_epoch_that_another_thread_begins_is_nothing_to_wait_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(toggle_module, "perf_counter", lambda: 0.0)
+    blocks = Blocks(Toggle(steps=2, warmup=3, lead=1, looks=False), tmp_path, lambda _: None)
+    for done in range(1, 10):
+        other = threading.Thread(target=blocks.epoch_begins, args=(LOADER,))
+        other.start()
+        other.join()
+        blocks.step_ended(done)
+    assert [block.first for block in read_blocks(tmp_path)] == [4, 7]
+
+
+@pytest.mark.parametrize("period", range(4, 17))
+def test_a_slow_second_step_of_each_epoch_does_not_meet_one_side_alone(
+    period, tmp_path, monkeypatch
+):
+    """Blocks grow by the steps that are not timed, and so could fall into step with epochs."""
+    now, toggle = [0.0], Toggle(steps=4, warmup=7, lead=1, pairs=24, looks=False)
+    monkeypatch.setattr(toggle_module, "perf_counter", lambda: now[0])
+    for phase in range(period):
+        blocks = Blocks(toggle, tmp_path, lambda _: None)
+        for done in range(1, toggle.length(48) * 4 // 3 + 2):
+            place = (done + phase) % period
+            if place == 0:
+                blocks.epoch_begins(LOADER)
+            now[0] += {0: 9.0, 1: 1.3}.get(place, 1.0)
+            if blocks.step_ended(done):
+                break
+        found = pairs_of(read_blocks(tmp_path))
+        assert len(found.before) == 24
+        apart = [b - a for a, b in zip(found.before, found.after, strict=True)]
+        assert abs(sum((each > 1) - (each < -1) for each in apart)) < 14  # which would be clear
 
 
 def test_ranks_time_every_step(tmp_path, monkeypatch):
@@ -356,3 +422,4 @@ def test_ranks_are_switched_together_and_end_together(tmp_path, monkeypatch):
     assert ran.ending.error == ""
     assert len(read_blocks(tmp_path / "run")) >= 48
     assert len(ran.recording.evidences) == 2
+    assert [each.declined for each in ran.outcomes] == [""]  # not what the launcher says at its end

@@ -168,7 +168,7 @@ class Loaders:
             "prefetch": getattr(iterator, "_prefetch_factor", None),
             "length": length(dataset),
             "batch_size": size if isinstance(size, int) else None,
-            "per_epoch": length(iterator),
+            "per_epoch": length(iterator) if _is_torchs(iterator._index_sampler) else None,
             "made": seen.made,
             "used": user_line(sys._getframe(1)),
         }
@@ -187,6 +187,12 @@ class Loaders:
             seen.described = True
             settings = {"dataset": type(dataset).__name__, "workers": 0, "length": 0}
             self._writer.line_now({"number": seen.number, "loader": settings | {"made": seen.made}})
+
+
+def _is_torchs(sampler: Any) -> bool:
+    """Whether it is torch that knows how much a sampler draws: another may draw to count."""
+    kinds = {type(sampler), type(getattr(sampler, "sampler", sampler))}
+    return all(kind.__module__.startswith("torch.utils.data.") for kind in kinds)
 
 
 def _is_power_of_two(count: int) -> bool:

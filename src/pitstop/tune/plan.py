@@ -23,6 +23,7 @@ BEGIN = (
 PAUSES = (0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 0, 0, 1, 0, 1, 2, 1, 2, 1, 2, 2, 2, 2)
 SHORTEST_EPOCH = 4  # steps: where epochs begin more often than that, it is what steps are like
 CHANGES, BLOCKS, BATCHES = "changes.json", "blocks.json", "batches.jsonl"
+RANKED = "ranked"  # there where a rank has answered
 OUTPUTS, VALUES = "outputs.json", "outputs.f32"
 
 
@@ -104,13 +105,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Neighbouring steps with the toggled change on or off. ``ms`` is the mean step by the clock.
+    """Steps with the toggled change on or off. ``ms`` is the mean step by the clock.
 
-    Where there is a GPU its queue was empty at both ends of the block.
+    They are neighbours but for those in which an epoch begins. Where there is a GPU its queue was
+    empty at both ends of the block.
     """
 
     on: bool
-    first: int  # number of the first timed step, from 0
+    first: int  # steps before it, and those of it that were not timed
     steps: int
     ms: float
 
@@ -126,9 +128,15 @@ def read_blocks(folder: Path) -> list[Block]:
 
 
 def write(folder: Path, name: str, rows: "list[Outcome] | list[Block]") -> None:
-    """Write answers so that a reader sees all of them or those of before; one rank does for all."""
-    if os.environ.get("RANK", "0") != "0":
+    """Write answers so that a reader sees all of them or those of before; one rank does for all.
+
+    What launches ranks is the last to end, and has nothing to say.
+    """
+    rank, ranked = os.environ.get("RANK"), folder / RANKED
+    if rank not in {None, "0"} or (rank is None and ranked.exists()):
         return
+    if rank:
+        ranked.touch()
     new = folder / f"{name}.{os.getpid()}"
     new.write_text(json.dumps([asdict(row) for row in rows]), encoding="utf-8")
     new.replace(folder / name)

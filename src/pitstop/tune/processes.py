@@ -120,7 +120,7 @@ class Processes:
         found: list[Block] = []
         steps = None
         if plan.toggle:  # one more ends the last block, others are no part of any
-            steps = toggled_steps(plan.toggle) * (SHORTEST_EPOCH + 1) // SHORTEST_EPOCH + 1
+            steps = toggled_steps(plan.toggle) * 2 + 1  # half of them, with two loaders at worst
         run, seen = self._run(
             changes, plan, steps, lambda folder: found.extend(read_blocks(folder)), patience_s
         )
@@ -292,9 +292,12 @@ def step_noise(evidence: Evidence) -> float:
 
 
 def _usual(evidence: Evidence) -> list[Step]:
-    """Its steps but for those in which an epoch begins: they wait longest."""
+    """Its steps but for those in which an epoch begins: they wait longest.
+
+    Of a run that goes on in blocks epochs are counted that begin later.
+    """
     steps = evidence.steady
     places = sorted(range(len(steps)), key=lambda place: steps[place].data_wait_ms)
     epochs = max((each.starts for each in evidence.loaders), default=0)  # the first in the warm-up
-    usual = places[: max(1, len(places) - max(0, epochs - 1))]
+    usual = places[: len(places) - min(max(0, epochs - 1), len(places) // SHORTEST_EPOCH)]
     return [steps[place] for place in sorted(usual)]

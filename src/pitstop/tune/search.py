@@ -172,14 +172,14 @@ class Search:
 
     def _has_enough(self, candidate: Candidate, fine: Sequence[tuple[Wanted, Checked]]) -> str:
         """Why another number of workers would do no better; empty where one might."""
-        waited = [checked.waits for _, checked in fine]
-        if not waited or not candidate.burst or self._asked.goal != "time":
+        if not fine or not candidate.burst or self._asked.goal != "time":
             return ""
-        if min(waited) <= WAITS:
-            return f"data is always there with {label(fine[-1][0])}"
-        if len(waited) > 1 and max(waited) < ALIKE * min(waited):
-            first, other = (label(wanted) for wanted, _ in fine)
-            return f"data is waited for as long with {first} as with {other}"
+        first, last = label(fine[0][0]), label(fine[-1][0])
+        if min(checked.waits for _, checked in fine) <= WAITS:
+            return f"data is always there with {last}"
+        waited_ms = [checked.waits * (checked.step_ms or 0.0) for _, checked in fine]
+        if len(fine) > 1 and max(waited_ms) < ALIKE * min(waited_ms):
+            return f"data is waited for as long with {first} as with {last}"
         return ""
 
     def _was_left_out(self, wanted: Wanted, fine: Sequence[tuple[Wanted, Checked]]) -> bool:

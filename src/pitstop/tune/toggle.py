@@ -15,7 +15,10 @@ as a look at the pairs tells enough, the run may end.
 import os
 from collections.abc import Callable
 from pathlib import Path
+from threading import get_ident
 from time import perf_counter
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import distributed
@@ -35,16 +38,22 @@ class Blocks:
         self._number = 0  # of the block that runs
         self._first = 0  # steps that were done before its first timed one
         self._begun: float | None = None  # when that began, later by what is not timed
-        self._paused: float | None = None  # when the step that runs began an epoch
+        self._paused: float | None = None  # when the last step had ended, if this begins an epoch
+        self._thread = get_ident()  # what another one reads ahead is no part of a step
         self._done = 0  # steps
-        self._epoch = 0  # steps that were done when the last epoch began
+        self._ended = _Mark()
+        self._last = 0  # steps that were done when an epoch began
+        self._epochs: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # likewise, by loader
 
-    def epoch_begins(self) -> None:
+    def epoch_begins(self, loader: Any) -> None:
         """The step that runs will read the first batch of a loader."""
-        since, self._epoch = self._done - self._epoch, self._done
+        if get_ident() != self._thread:
+            return
+        since = self._done - self._epochs.get(loader, self._last)  # some are built for each epoch
+        self._last = self._epochs[loader] = self._done
         usual = since < SHORTEST_EPOCH or self._toggle.epochs
         if self._begun is not None and self._paused is None and not usual and is_alone():
-            self._paused = _now()
+            self._paused = _now() - self._ended.since_s()
 
     def step_ended(self, done: int) -> bool:
         """So many steps are done; whether the blocks tell enough."""
@@ -61,21 +70,24 @@ class Blocks:
             write(self._folder, BLOCKS, self._blocks)
             self._begin(0, done)
         elif done > toggle.warmup and done == self._first + toggle.steps:
-            self._finish(self._begun or 0.0)
+            self._finish()
             enough = self._tell_enough()
             self._begin(self._number + 1, done)
         if done == self._first:
             self._begun = _now()
+        if self._begun is not None:
+            self._ended = _Mark()
         return enough
 
     def _begin(self, number: int, done: int) -> None:
         self._number, self._first = number, done + self._toggle.lead_of(number)
-        self._begun = None
+        self._begun = self._paused = None
         self._switch(is_on(number))
 
-    def _finish(self, begun: float) -> None:
+    def _finish(self) -> None:
+        assert self._begun is not None  # since its first step has ended
         steps = self._toggle.steps
-        ms = (_now() - begun) * 1000 / steps
+        ms = (_now() - self._begun) * 1000 / steps
         self._blocks.append(Block(is_on(self._number), self._first, steps, ms))
         write(self._folder, BLOCKS, self._blocks)
 
@@ -84,6 +96,28 @@ class Blocks:
         if odd or number >= self._toggle.pairs:
             return not odd
         return self._toggle.looks and tell_enough(pairs_of(self._blocks)) and is_alone()
+
+
+class _Mark:
+    """A moment of the run; where there is a GPU, the one at which it has done all work so far."""
+
+    def __init__(self) -> None:
+        self._at = perf_counter()
+        self._event = _event() if torch.cuda.is_initialized() else None
+
+    def since_s(self) -> float:
+        """Seconds until now, with an empty queue."""
+        if self._event is None:
+            return perf_counter() - self._at
+        now = _event()
+        now.synchronize()
+        return float(self._event.elapsed_time(now)) / 1000
+
+
+def _event() -> Any:
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
 
 
 def is_alone() -> bool:

@@ -1,6 +1,6 @@
 import pytest
 
-from diagnose.builders import line, loader, operation, recording, without_ledger
+from diagnose.builders import line, operation, recording, without_ledger
 from pitstop.core.ledger import Row
 from pitstop.diagnose.rules.blocking_copy import blocking_copy
 
@@ -19,22 +19,6 @@ def test_names_each_line_with_what_the_ledger_has_for_it():
         "4.0 MiB are copied to the GPU, and Python waits: 5.00 ms of 100 ms."
     )
     assert finding.changes == ("non-blocking",)
-
-
-@pytest.mark.parametrize(
-    ("loaders", "kind", "changes"),
-    [
-        ((loader(),), "optimizer", ("non-blocking",)),
-        ((loader(trains=False),), "optimizer", ()),  # of a validation: it cannot pin the others
-        ((loader(trains=False),), "forward", ("non-blocking",)),
-    ],
-)
-def test_pinning_is_up_to_the_loader_that_trains(loaders, kind, changes):
-    row = Row("transfer", 4, "", line(20))
-    (finding,) = blocking_copy(
-        recording(row, device="cuda", operations=(copied(),), loaders=loaders, step_kind=kind)
-    )
-    assert finding.changes == changes
 
 
 def test_a_copy_off_the_gpu_needs_an_event():

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
@@ -31,7 +30,6 @@ def blocking_copy(recording: Recording) -> Iterator[Finding]:
     ledger = recording.ledger
     if ledger is None:
         return
-    changes = () if _loads_elsewhere(recording.evidence) else ("non-blocking",)
     for each in blocking_transfers(recording):
         way = "to the GPU" if each.to_device else "off the GPU"
         pinned = "pinned memory and non_blocking=True"
@@ -47,11 +45,5 @@ def blocking_copy(recording: Recording) -> Iterator[Finding]:
                 Metric("cost", each.ms, "ms"),
             ),
             saving=ledger.share(each.ms),
-            changes=changes if each.to_device else (),
+            changes=("non-blocking",) if each.to_device else (),
         )
-
-
-def _loads_elsewhere(evidence: Evidence) -> bool:
-    """Whether no loader makes the training's batches, which one could put into pinned memory."""
-    trains = evidence.step_kind == "optimizer"
-    return trains and bool(evidence.loaders) and not any(each.trains for each in evidence.loaders)

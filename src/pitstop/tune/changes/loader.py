@@ -57,9 +57,9 @@ def epoch(evidence: Evidence) -> int:
     most = max(read, key=lambda each: each.batches, default=None)
     if not (most and most.batches and evidence.steps):
         return 0
-    if most.starts == most.batches > 1:
-        return 1  # a new iterator for each batch
     batches, steps = most.per_epoch or 0, len(evidence.steps)
+    if most.starts > 1:  # it may break off before the end, or after each batch
+        batches = min(batches, most.batches // (most.starts - 1))
     if steps > most.batches:
         return batches * round(steps / most.batches)  # each is learned from more than once
     return math.ceil(batches / round(most.batches / steps))
