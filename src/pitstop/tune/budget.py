@@ -96,14 +96,12 @@ class Costs:
         own = max(each.bursts({}, False) for each in switched)
         steps = max(self.toggle.steps, burst, BURST_STEPS if burst > 1 else READ_STEPS)
         epoch = max(each.epoch for each in switched)
+        lead, lead_off = BURSTS * burst, BURSTS * own
         short = 0 < epoch <= LONGEST_BLOCK
-        toggle = replace(
-            self.toggle,
-            lead=min(BURSTS * burst, epoch) if short else BURSTS * burst,
-            lead_off=min(BURSTS * own, epoch) if short else BURSTS * own,
-            steps=math.ceil(steps / epoch) * epoch if short else steps,
-            epochs=short,
-        )
+        if short:
+            lead, lead_off = min(lead, epoch), min(lead_off, epoch)
+            steps = math.ceil(steps / epoch) * epoch
+        toggle = replace(self.toggle, lead=lead, lead_off=lead_off, steps=steps, epochs=short)
         return replace(self, toggle=toggle)
 
     @property
