@@ -81,6 +81,7 @@ def test_whole_epochs_prove_what_changes_how_they_begin(epoch, kinds):
     proof = [kind for kind, _ in track.log][track.log.index(("blocks", ("loader",))) + 1 :]
     assert proof == kinds
     assert leading(found, "time").verdict == "better"
+    assert leading(found, "time").reason.endswith("by blocks of whole epochs") is bool(epoch)
 
 
 def test_what_cannot_be_switched_is_proved_by_fresh_runs_alone():

@@ -92,7 +92,8 @@ class Proof:
         if len(times.before) < pairs.FEWEST:
             return False  # the script is too short to be cut into blocks
         step = compared(times)
-        step = replace(step, reason=f"{step.reason}, by blocks of steps")
+        what = "whole epochs" if self._costs.toggle.epochs else "steps"
+        step = replace(step, reason=f"{step.reason}, by blocks of {what}")
         others = (each for each in self.found.proof if each.metric != step.metric)
         self.found = replace(self.found, proof=(step, *others))
         return True
