@@ -15,8 +15,9 @@ before and after it is spared the pairs.
 
 **Once more.** Gains may be too small for the noise one by one, but not all at once: what seemed
 faster and drowned is tried again, all of it together, in longer blocks where single steps are
-noisy. What findings had promised has its second chance before what they had not is tried at all;
-everything has it before what compiles, unless that was promised and has no room behind it.
+noisy. Several that findings had promised have it before what they had not is tried at all, and one
+alone waits for others; all have it before what compiles, unless that was promised and has no room
+behind it.
 
 **Passengers.** A change may have been kept for what a later one does as well, or along with others.
 Each is left out once more, and goes if it no longer helps.
@@ -100,9 +101,9 @@ class Search:
             name, rest = candidate.change.name, candidates[place:]
             if candidate.predicted is None or name in LATE:  # what was promised comes first
                 self._now.later = [each.first(1) for each in self._within(rest)]
-                self._try_together(
-                    [each for each in self._now.drowned if each[0].predicted or name in LATE]
-                )
+                those = [each for each in self._now.drowned if each[0].predicted or name in LATE]
+                if len(those) > 1 or name in LATE:  # one alone waits for others
+                    self._try_together(those)
             if reason := self._pointless(candidate):
                 self._publish(Trial(name, "not-applicable", note=reason))
                 continue

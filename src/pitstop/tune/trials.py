@@ -6,6 +6,7 @@ its processes, its shared memory and its files are gone in any case.
 """
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -154,7 +155,11 @@ def _until(evidence: Evidence, steps: int) -> Evidence:
     if len(kept) < steps:
         return evidence
     memory = tuple(each for each in evidence.memory if each.at_s <= kept[-1].ended_s)
-    return replace(evidence, steps=kept, memory=memory or evidence.memory)
+    share = steps / len(evidence.steps)
+    loaders = tuple(
+        replace(each, batches=math.ceil(share * each.batches)) for each in evidence.loaders
+    )
+    return replace(evidence, steps=kept, memory=memory or evidence.memory, loaders=loaders)
 
 
 def _environment(tag: str, folder: Path, temporary: Path) -> dict[str, str]:
