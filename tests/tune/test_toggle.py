@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from pitstop.compare.quantities import sample
 from pitstop.tune import numbers, trials
 from pitstop.tune import toggle as toggle_module
 from pitstop.tune.plan import Plan, Toggle, Wanted, is_on, read_blocks, read_plan
@@ -138,6 +139,7 @@ def test_a_run_whose_numbers_count_goes_on_in_blocks_that_do_not(tmp_path, monke
     assert [block.on for block in read_blocks(folder)] == [False, True, True]
     assert len(both.evidence.steps) == 6
     assert both.readings == checked.readings
+    assert sample(both.recording).batch == sample(checked.recording).batch == 4
 
 
 def told_enough(off_ms, on_ms, folder, monkeypatch):

@@ -16,7 +16,7 @@ before and after it is spared the pairs.
 **Once more.** Gains may be too small for the noise one by one, but not all at once: what seemed
 faster and drowned is tried again, all of it together, in longer blocks where single steps are
 noisy. Several that findings had promised have it before what they had not is tried at all, and one
-alone waits for others; all have it before what compiles, unless that was promised and has no room
+alone waits for others; all have it before what compiles, unless that promises more and has no room
 behind it.
 
 **Passengers.** A change may have been kept for what a later one does as well, or along with others.
@@ -48,6 +48,7 @@ from pitstop.tune.together import (
     Drowned,
     closest_first,
     drowned,
+    seeming_gain,
     told_without,
     worth_another_look,
 )
@@ -230,7 +231,9 @@ class Search:
             return ""
         ways = closest_first(self._track, now.costs, now.base.noise, group, those)
         left_s, later_s = now.left_s(*group), now.costs.candidates_s(now.later)
-        promised_s = now.costs.candidates_s([each for each in now.later if each.predicted])
+        gain = seeming_gain(group, those)
+        better = [each for each in now.later if (each.predicted or 0.0) > gain]
+        promised_s = now.costs.candidates_s(better)
         fitting = [each for each in ways if each.least_s <= left_s - promised_s]
         if not fitting:
             return ways[0].name if ways else ""

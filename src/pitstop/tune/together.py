@@ -1,5 +1,6 @@
 """Together: gains that are too small for the noise one by one, but not all at once."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -35,6 +36,12 @@ def worth_another_look(found: Sequence[Drowned], kept: Iterable[Candidate]) -> l
         if not rival(each.change, [other.change for other in (*kept, *chosen)]):
             chosen.append(each)
     return chosen
+
+
+def seeming_gain(group: Sequence[Candidate], found: Sequence[Drowned]) -> float:
+    """The share of a step that they seemed to save, one by one."""
+    tried = [trial.step for each, trial in found if each in group]
+    return 1 - math.prod(step.ratio for step in tried if step and step.ratio)
 
 
 class Together:
