@@ -290,6 +290,28 @@ def test_a_loader_built_again_for_each_epoch_is_one_loader(recording, tmp_path):
     assert (loader.starts, loader.batches) == (3, 12)
 
 
+@pytest.mark.parametrize(("learns", "trains"), [(True, True), (False, False)])
+def test_batches_that_are_fetched_in_groups_are_all_learned_from(
+    learns, trains, recording, tmp_path
+):
+    """As transformers' Trainer fetches them, where gradients are accumulated."""
+    weight = torch.ones(1, requires_grad=True)
+    batches = iter(DataLoader(TensorDataset(torch.zeros(32, 1)), batch_size=2))
+    held_out = DataLoader(TensorDataset(torch.zeros(10, 1)), batch_size=2)
+    for step in range(4):
+        group = [next(batches) for _ in range(4)]
+        if learns:
+            for (batch,) in group:
+                (weight * batch).sum().backward()
+        for _ in held_out if step % 2 else ():
+            pass
+        weight.sum().backward()
+    recording.close()
+    first, second = collect(tmp_path, 0)[0].loaders
+    assert (first.batches, first.trains) == (16, trains)
+    assert (second.batches, second.trains) == (10, False)
+
+
 def test_collectives_count_once_where_one_calls_another(monkeypatch, tmp_path):
     clock = iter(range(0, 1_000_000, 1000))
     monkeypatch.setattr("pitstop.profile.clock.perf_counter_ns", lambda: next(clock) * 1000)

@@ -9,7 +9,6 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from math import inf
 from time import thread_time_ns
 from typing import Any
 
@@ -38,8 +37,10 @@ class _Seen:
         self.described = False
         self.batches = self.batch_bytes = 0
         self.looked = self.told = 0  # batches when one was last looked at, and when they were told
-        self.learned = 0  # batches that a backward pass followed, before the next one
-        self.since = inf  # backward passes before its latest batch
+        self.learned = 0  # batches that a backward pass followed, before the next ones
+        self.since = sys.maxsize  # backward passes before its latest batch
+        self.row = 0  # its latest batches of an epoch, at once: some fetch all of a step at first
+        self.place = 0  # of its latest batch among those of all loaders
         self.starts = self.start_us = 0
         self.asks = True  # whether to ask what the next wait is spent on: its thread's own work?
         self.waited_us = self.computed_us = 0  # of all waits that this was asked of
@@ -58,6 +59,7 @@ class Loaders:
         self.asked: Callable[[], Any] = lambda: None  # the iterator that was asked last
         self._last = _Seen(-1, NOWHERE, None)
         self._asked_ns = 0  # this thread's work before it asked for a batch; 0: not measured
+        self._batches = 0  # of all loaders
         self.backward_passes = 0  # so far; each learns from the latest batch of every loader
 
     def built(self, loader: Any, dataset: Any) -> None:
@@ -81,6 +83,7 @@ class Loaders:
         seen = self._find(loader.dataset, self._loaders.of(loader))
         seen.starts += 1
         seen.start_us += waited_us
+        seen.row = min(1, seen.row)
         self._iterators[iterator] = seen
         if seen.starts > 1 and _is_power_of_two(seen.starts):
             self._writer.line({"number": seen.number, "caches": caches(loader.dataset)})
@@ -109,8 +112,12 @@ class Loaders:
             seen.computed_us += (thread_time_ns() - self._asked_ns) // 1000
             self._asked_ns = 0
         seen.asks = waited_us > SHORT_US or seen.batches < ALL_LOOKED_AT
-        seen.learned += self.backward_passes > seen.since
+        passes = max(0, self.backward_passes - seen.since)
+        alone = seen.place == self._batches
+        seen.learned += min(passes, seen.row if alone else 1)
+        seen.row = seen.row + 1 if alone and not passes else 1
         seen.since = self.backward_passes
+        self._batches = seen.place = self._batches + 1
 
     def got(self, iterator: Any, batch: Any, waited_us: int) -> None:
         """A batch has come; the script's modes must not see us look at it."""
