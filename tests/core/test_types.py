@@ -2,7 +2,7 @@ import pytest
 
 from pitstop.core.evidence import Evidence, Step
 from pitstop.core.timing import Timing
-from pitstop.core.units import binary_bytes, milliseconds, percent, rate
+from pitstop.core.units import binary_bytes, milliseconds, percent, precise_percent, rate
 
 
 def test_the_mean_leaves_the_warm_up_out():
@@ -52,3 +52,9 @@ def test_a_wide_spread_is_noisy():
 )
 def test_numbers_are_written_for_people(text, expected):
     assert text == expected
+
+
+def test_small_shares_that_differ_are_said_to():
+    assert precise_percent(0.0000031) == "0.00031 %"
+    assert precise_percent(1.28e-5) != precise_percent(1.18e-5)
+    assert precise_percent(0.012) == percent(0.012) == "1.2 %"

@@ -141,6 +141,13 @@ def test_an_optimizer_step_that_raises_hides_no_later_wait(recording, tmp_path):
     assert steps[-1].data_wait_ms > 0
 
 
+def test_of_what_cuda_says_the_first_line_is_told(recording, capsys):
+    recording.fail(RuntimeError("CUDA error: an illegal memory access\nSearch for `x' in y\n"))
+    assert capsys.readouterr().err == (
+        "pitstop: recording stopped: RuntimeError: CUDA error: an illegal memory access\n"
+    )
+
+
 def test_a_failure_of_ours_is_one_line_and_leaves_torch_as_it_was(recording, capsys):
     recording.steps = None
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 1e-3)

@@ -15,8 +15,8 @@ def percent(share: float) -> str:
 
 
 def precise_percent(share: float) -> str:
-    """The same where 0.0 % would hide something: ``0.0000031`` as ``0.0003 %``."""
-    return percent(share) if abs(share) >= 0.0005 or not share else f"{share * 100:.1g} %"
+    """The same where 0.0 % would hide something: ``0.0000031`` as ``0.00031 %``."""
+    return percent(share) if abs(share) >= 0.0005 or not share else f"{share * 100:.2g} %"
 
 
 def change(ratio: float) -> str:

@@ -304,7 +304,9 @@ class Recorder:
     def fail(self, error: Exception) -> None:
         """Our own failure: say so in one line, get out of the way, let the script go on."""
         if self.alive:
-            said = " ".join(f"{type(error).__name__}: {error}".split())
+            said = f"{type(error).__name__}: {error}".strip().partition("\n")[
+                0
+            ]  # as CUDA says more
             sys.stderr.write(f"pitstop: recording stopped: {said}\n")
             attempt(lambda: [*self._scope.finish()])
             attempt(self._writer.close)
