@@ -56,5 +56,6 @@ def test_numbers_are_written_for_people(text, expected):
 
 def test_small_shares_that_differ_are_said_to():
     assert precise_percent(0.0000031) == "0.00031 %"
+    assert precise_percent(-7e-9) == "-0.00000070 %"
     assert precise_percent(1.28e-5) != precise_percent(1.18e-5)
     assert precise_percent(0.012) == percent(0.012) == "1.2 %"

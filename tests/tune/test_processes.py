@@ -272,12 +272,13 @@ def test_a_run_that_comes_to_nothing(script, verdict, note, track):
         assert caught.value.verdict == verdict
 
 
-def test_timed_runs_are_neither_seeded_nor_watched(track):
+def test_timed_runs_are_neither_seeded_nor_watched(track, tmp_path):
     script = Script(rounding)
-    track(script).sample(wanted("allocator"))
+    track(script, compiled=tmp_path / "compiled").sample(wanted("allocator"))
     (asked,) = script.plans
     assert (asked.seed, asked.outputs) == (None, False)
     assert script.settings[0].environment == {"ALLOC": "x"}
+    assert script.settings[0].compiled == tmp_path / "compiled"
     assert script.settings[0].steps == COSTS.steps
 
 

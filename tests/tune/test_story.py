@@ -110,7 +110,7 @@ def test_gain_memory_and_drift_of_a_trial():
     memory = Comparison("peak memory", "inconclusive", 1.5, before=2.0**30, after=1.5 * 2**30)
     trial = Trial("bf16", "kept", step=BETTER, memory=memory, drift=3e-6, tolerance=1e-5)
     assert gain(trial) == "40 % (35 to 45 %)"
-    assert trial_note(trial) == ("peak 1.5 GiB (+50 %); numbers 0.0003 % apart, 0.001 % allowed")
+    assert trial_note(trial) == ("peak 1.5 GiB (+50 %); numbers 0.00030 % apart, 0.0010 % allowed")
     assert trial_note(Trial("x", "drifted", drift=0.3, note="loss 1 is off")) == "loss 1 is off"
     assert gain(Trial("x", "failed")) == "n/a"
 

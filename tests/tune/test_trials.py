@@ -142,6 +142,22 @@ def test_maps_for_perf_are_not_written(here):
     assert not Path(f"/tmp/perf-{pid}.map").exists()
 
 
+def test_what_was_compiled_outlives_a_trial_and_nothing_else_does(here):
+    text = """
+import os, pathlib, torch
+kernel = pathlib.Path(os.environ["TORCHINDUCTOR_CACHE_DIR"], "kernel.so")
+print(kernel.exists())
+kernel.parent.mkdir(exist_ok=True)
+kernel.write_text("")
+pathlib.Path("result").write_text("")
+"""
+    cache = here / ".pitstop" / "kept"
+    printed = [trial(here, text, compiled=cache).recording.printed() for _ in range(2)]
+    assert printed == [["False"], ["True"]]
+    assert [each.name for each in cache.iterdir()] == ["kernel.so"]
+    assert not (here / "result").exists()
+
+
 def test_the_errors_own_line_is_told(here):
     run = trial(here, "import torch\nraise torch.OutOfMemoryError('CUDA out of memory. Tried')\n")
     assert run.ending.error.endswith("OutOfMemoryError: CUDA out of memory. Tried")

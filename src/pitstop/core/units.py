@@ -1,5 +1,7 @@
 """Units: how numbers are written for people. Data keeps shares as 0 to 1 and bytes as bytes."""
 
+import math
+
 PREFIXES = ("", "k", "M", "G", "T", "P")
 
 
@@ -16,7 +18,10 @@ def percent(share: float) -> str:
 
 def precise_percent(share: float) -> str:
     """The same where 0.0 % would hide something: ``0.0000031`` as ``0.00031 %``."""
-    return percent(share) if abs(share) >= 0.0005 or not share else f"{share * 100:.2g} %"
+    if abs(share) >= 0.0005 or not share:
+        return percent(share)
+    digits = 1 - math.floor(math.log10(abs(share * 100)))
+    return f"{share * 100:.{digits}f} %"
 
 
 def change(ratio: float) -> str:

@@ -1,5 +1,6 @@
 """The pit stop: a first run, what to try, the search, what came of it."""
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,8 +32,9 @@ from pitstop.tune.screen import Screen
 from pitstop.tune.search import Search
 from pitstop.tune.seen import own_precision
 from pitstop.tune.session import Session
-from pitstop.tune.story import About, proved, tell
+from pitstop.tune.story import About, proved, tell, unfinished
 from pitstop.tune.track import RunError
+from pitstop.tune.trials import COMPILED
 from pitstop.tune.tuned import Origin, write_tuned
 from pitstop.tune.turns import clock
 
@@ -73,6 +75,7 @@ def pit_stop(
             asked.in_place,
             own_precision(profile.ranks[0]),
             profile.ranks[0].step_kind,
+            folder / COMPILED,
         )
         if asked.vary:
             return _sweep(asked, course, profile, screen)
@@ -132,6 +135,8 @@ def _search(
         _after(asked, course, found, profile, screen),
         (*patched, *chosen.left_out),
     )
+    if not unfinished(found):
+        shutil.rmtree(folder / COMPILED, ignore_errors=True)
     return Result(tell(profile, found, about), found.interrupted)
 
 

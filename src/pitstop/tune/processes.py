@@ -45,6 +45,7 @@ class Course:
     in_place: bool = False
     precision: str = "float32"  # what the script computes in by itself, at its coarsest
     step_kind: str = ""  # what ends a step, as far as that is known
+    compiled: Path | None = None  # what compilers made, for a search that is resumed
 
 
 class Processes:
@@ -147,6 +148,7 @@ class Processes:
             environment=self._environment(changes),
             in_place=self._course.in_place,
             step_kind=self._course.step_kind,
+            compiled=self._course.compiled,
         )
         folder = self._course.folder / f"{next(self._numbers):04}"
         try:

@@ -111,11 +111,16 @@ def _next(found: Found, about: About) -> str:
         return f"pitstop run --with {about.tuned} {about.command}"
     if found.interrupted:
         return LONGER
-    if not found.kept and any(BUDGET in each for each in _said(found)):
+    if not found.kept and unfinished(found):
         return "give it more time: pitstop tune --resume --budget MINUTES goes on where it ended"
     if any(each.verdict == "noisy" for each in found.trials):
         return "a quieter machine, or longer runs (--steps), would settle what was noisy"
     return ""
+
+
+def unfinished(found: Found) -> bool:
+    """Whether a search that is resumed has something to do."""
+    return found.interrupted or any(BUDGET in each for each in _said(found))
 
 
 def _said(found: Found) -> Iterator[str]:

@@ -33,7 +33,7 @@ SCRATCH = "scratch"
 PREFIX = "pitstop-trial-"
 SHORT = Path("/tmp")  # noqa: S108 short enough for sockets
 LONGEST_PATH = 50  # a socket's path has 107 bytes, of which 32 and our own 22 come after it
-COMPILED = "compiled"  # what inductor compiled, beside the folders of the trials that share it
+COMPILED = "compiled"  # what inductor compiled, beside the folders of trials, which share it
 QUIET = {  # services that would keep a record of each trial
     "COMET_MODE": "disabled",
     "NEPTUNE_MODE": "debug",
@@ -55,6 +55,7 @@ class Settings:
     in_place: bool = False  # let the script write where it wants to
     lists_writes: bool = False  # tell what it writes; for the first run
     step_kind: str = ""  # what ends a step, where an earlier run has told
+    compiled: Path | None = None  # a folder for that which is to outlive these trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,9 @@ def run_trial(
     try:
         with my_turn():  # which may say that it waits, and our own words may go to a file here
             before = written.snapshot(where)
-            run = _run(words, wanted, folder, settings, _environment(tag, folder, temporary))
+            compiled = settings.compiled or folder.parent / COMPILED
+            environment = _environment(tag, folder, temporary, compiled.absolute())
+            run = _run(words, wanted, folder, settings, environment)
         if not settings.lists_writes:
             return run
         found = written.written(folder / SCRATCH, before, written.snapshot(where))
@@ -162,9 +165,9 @@ def _until(evidence: Evidence, steps: int) -> Evidence:
     return replace(evidence, steps=kept, memory=memory or evidence.memory, loaders=loaders)
 
 
-def _environment(tag: str, folder: Path, temporary: Path) -> dict[str, str]:
+def _environment(tag: str, folder: Path, temporary: Path, cache: Path) -> dict[str, str]:
     """Variables of a trial that must leave no trace."""
-    compiled = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or str(folder.parent / COMPILED)
+    compiled = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or str(cache)
     alone = [str(folder), str(temporary), compiled]
     first = {"folder": str(folder / SCRATCH), "alone": alone}
     return {
