@@ -304,9 +304,7 @@ class Recorder:
     def fail(self, error: Exception) -> None:
         """Our own failure: say so in one line, get out of the way, let the script go on."""
         if self.alive:
-            said = f"{type(error).__name__}: {error}".strip().partition("\n")[
-                0
-            ]  # as CUDA says more
+            said = f"{type(error).__name__}: {error}".partition("\n")[0]  # CUDA says more
             sys.stderr.write(f"pitstop: recording stopped: {said}\n")
             attempt(lambda: [*self._scope.finish()])
             attempt(self._writer.close)
