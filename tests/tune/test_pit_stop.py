@@ -10,6 +10,7 @@ from pitstop.core.report import Report
 from pitstop.tune import pit_stop
 from pitstop.tune.found import Found
 from pitstop.tune.plan import Wanted
+from pitstop.tune.processes import Course
 from tune.simulation import COSTS
 
 
@@ -26,7 +27,7 @@ def test_a_step_that_is_none_of_the_script_has_no_ledger(steps_ms, step_ms, tmp_
     seen = SimpleNamespace(evidences=(evidence,))
     run = SimpleNamespace(evidence=evidence, ending=ended, recording=seen)
     monkeypatch.setattr(pit_stop, "look_closely", lambda *_: run)
-    course = SimpleNamespace(ends_s=time.monotonic() + 99, costs=COSTS, folder=tmp_path)
+    course = Course(("python", "t.py"), tmp_path, {}, COSTS, time.monotonic() + 99)
     screen = SimpleNamespace(doing=lambda _: None)
     found = Found(kept=(Wanted("loader"),))
     ledger = pit_stop._after(None, course, found, Report("tune", ""), screen)

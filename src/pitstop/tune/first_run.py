@@ -15,7 +15,7 @@ from pitstop.tune.budget import Costs
 from pitstop.tune.plan import Plan
 from pitstop.tune.screen import Screen
 from pitstop.tune.session import Session
-from pitstop.tune.trials import Settings, TrialRun, run_trial
+from pitstop.tune.trials import COMPILED, Settings, TrialRun, run_trial
 from pitstop.tune.written import Written
 
 STEPS = 14  # warm-up, undisturbed ones before and after, and the two looked at closely
@@ -36,7 +36,7 @@ def first_run(
         screen.doing("the untouched script, looked at closely")
         shutil.rmtree(where, ignore_errors=True)
         patience_s = SHARE * 60 * asked.budget_minutes
-        run = look_closely(asked, Plan(), where, patience_s, lists_writes=True)
+        run = look_closely(asked, Plan(), where, patience_s, folder / COMPILED, lists_writes=True)
         _check(run, asked)
         for line in _on_files(run.written, asked):
             screen.say(line)
@@ -45,7 +45,12 @@ def first_run(
 
 
 def look_closely(
-    asked: Session, plan: Plan, folder: Path, patience_s: float, lists_writes: bool = False
+    asked: Session,
+    plan: Plan,
+    folder: Path,
+    patience_s: float,
+    compiled: Path | None,
+    lists_writes: bool = False,
 ) -> TrialRun:
     """A run with inspected steps, which tell where the time goes."""
     settings = Settings(
@@ -55,6 +60,7 @@ def look_closely(
         patience_s,
         in_place=asked.in_place,
         lists_writes=lists_writes,
+        compiled=compiled,
     )
     return run_trial(asked.words, plan, folder, settings)
 

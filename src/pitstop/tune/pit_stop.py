@@ -52,6 +52,7 @@ class Result:
 
     report: Report
     interrupted: bool = False
+    unfinished: bool = False  # a search that is resumed has something to do
 
 
 def pit_stop(
@@ -78,8 +79,12 @@ def pit_stop(
             folder / COMPILED,
         )
         if asked.vary:
-            return _sweep(asked, course, profile, screen)
-        return _search(asked, course, folder, tuned, profile, screen)
+            result = _sweep(asked, course, profile, screen)
+        else:
+            result = _search(asked, course, folder, tuned, profile, screen)
+    if not result.unfinished:
+        shutil.rmtree(folder / COMPILED, ignore_errors=True)
+    return result
 
 
 def check(asked: Session) -> None:
@@ -135,9 +140,7 @@ def _search(
         _after(asked, course, found, profile, screen),
         (*patched, *chosen.left_out),
     )
-    if not unfinished(found):
-        shutil.rmtree(folder / COMPILED, ignore_errors=True)
-    return Result(tell(profile, found, about), found.interrupted)
+    return Result(tell(profile, found, about), found.interrupted, unfinished(found))
 
 
 def _chosen(asked: Session, profile: Report, changes: Sequence[Change]) -> Candidates:
@@ -209,7 +212,8 @@ def _after(
         return None
     screen.doing("one more look at the step, with all that is kept")
     try:
-        run = look_closely(asked, Plan(found.kept), course.folder / "after", left_s)
+        where = course.folder / "after"
+        run = look_closely(asked, Plan(found.kept), where, left_s, course.compiled)
     except KeyboardInterrupt:
         return None  # all else is known by now
     if run.ending.error or not run.evidence.steady or _in_bursts(run.evidence):
