@@ -30,6 +30,7 @@ def test_loader_optimizer_loss_gradient_norm_and_scale_are_the_scripts_own(bare,
     assert train.made.line == line_of("facts.py", "train = OwnLoader")
     assert check.made.line == line_of("facts.py", "check = DataLoader")
     assert train.used.line == line_of("facts.py", "in train:")
+    assert (train.asked_by, check.asked_by) == ("", "")
     (optimizer,) = evidence.optimizers
     assert (optimizer.name, optimizer.parameters, optimizer.tensors) == ("OwnSGD", 2, 2)
     assert (optimizer.fused, optimizer.foreach) == (False, False)
@@ -39,6 +40,12 @@ def test_loader_optimizer_loss_gradient_norm_and_scale_are_the_scripts_own(bare,
     assert [step.loss.hex() for step in evidence.steps] == [words[0] for words in steps]
     assert [step.gradient_norm.hex() for step in evidence.steps] == [words[1] for words in steps]
     assert [step.scale for step in evidence.steps] == [None, *[1024.0] * 19]  # set for the next one
+
+
+def test_of_a_trainer_the_loaders_are_known_and_who_asks_for_their_batches(profiled):
+    train, check = profiled("trainer.py").evidence.loaders
+    assert (train.trains, check.trains) == (True, False)  # though two batches are fetched at once
+    assert (train.asked_by, check.asked_by) == ("transformers", "transformers")
 
 
 @pytest.mark.parametrize("way", ["fused", "unfused"])

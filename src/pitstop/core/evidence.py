@@ -78,6 +78,7 @@ class Loader:
     computes: float | None = None  # share of the wait in which the waiting thread itself computed
     made: Line = NOWHERE  # where the loader was built
     used: Line = NOWHERE  # where it is iterated over
+    asked_by: str = ""  # the library that does so for the script, such as "transformers"
     caches: tuple[Cache, ...] = ()  # of its dataset, in the process that starts the epochs
 
 

@@ -89,6 +89,13 @@ def feeding_loader(evidence: Evidence) -> Loader | None:
     return max(found, key=lambda each: (each.trains, each.batches), default=None)
 
 
+def settings(loader: Loader, *wanted: str) -> str:
+    """Settings of a loader by the names that its user knows: transformers' Trainer has its own."""
+    if loader.asked_by != "transformers":
+        return ", ".join(wanted)
+    return ", ".join(f"dataloader_{each}" for each in wanted) + " in TrainingArguments"
+
+
 def reading_samples(evidence: Evidence, loader: Loader) -> list[Sampled]:
     """What ran while the script waited for a batch, here or in a worker, but the waiting itself."""
     found = [each for each in evidence.sampled if each.waiting and each.where.path]

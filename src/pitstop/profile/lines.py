@@ -36,6 +36,19 @@ def user_line(frame: FrameType | None, until: str = "") -> Place:
     return library or NOWHERE
 
 
+def asking_library(frame: FrameType | None) -> str:
+    """The package that the user's code has called to be here, such as ``transformers``."""
+    library = ""
+    while frame is not None:
+        origin = origin_of(frame.f_code.co_filename)
+        if origin == "user":
+            return library
+        if origin == "library":
+            library = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        frame = frame.f_back
+    return library
+
+
 def lines_within(frame: FrameType | None, inside: str, most: int) -> list[Place]:
     """The user's lines, innermost first, up to the second call of torch's function ``inside``.
 

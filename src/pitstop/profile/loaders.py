@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from pitstop.profile.caches import caches
-from pitstop.profile.lines import NOWHERE, Place, user_line
+from pitstop.profile.lines import NOWHERE, Place, asking_library, user_line
 from pitstop.profile.made import Places, built, reference
 from pitstop.profile.writer import Writer
 
@@ -178,6 +178,7 @@ class Loaders:
             "per_epoch": length(iterator) if _is_torchs(iterator._index_sampler) else None,
             "made": seen.made,
             "used": user_line(sys._getframe(1)),
+            "asked_by": asking_library(sys._getframe(1)),
         }
         self._writer.line_now({"number": seen.number, "loader": settings})
 

@@ -20,6 +20,12 @@ def test_names_the_loader_and_the_line_that_is_slow():
     )
 
 
+def test_the_users_of_a_trainer_know_its_settings_by_other_names():
+    run = recording(Row("data", 30), loaders=(loader(asked_by="transformers"),))
+    (finding,) = loader_without_workers(run)
+    assert finding.cure.startswith("dataloader_num_workers=4 in TrainingArguments,")
+
+
 @pytest.mark.parametrize(
     ("computes", "cores", "saving"),
     [

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.loading import Wait, mostly_at, wait_for_data
+from pitstop.diagnose.loading import Wait, mostly_at, settings, wait_for_data
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
@@ -48,4 +48,5 @@ def _cure(wait: Wait, cores: int) -> str:
     if cores and wait.loader.workers >= cores:
         return "make a sample cheaper or keep the samples in memory: every core has its worker"
     more = 2 * wait.loader.workers
-    return f"num_workers={min(more, cores) if cores else more}, persistent_workers=True"
+    number = min(more, cores) if cores else more
+    return settings(wait.loader, f"num_workers={number}", "persistent_workers=True")

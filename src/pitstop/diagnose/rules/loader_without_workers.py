@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
-from pitstop.diagnose.loading import mostly_at, saved_by_workers, wait_for_data
+from pitstop.diagnose.loading import mostly_at, saved_by_workers, settings, wait_for_data
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
@@ -31,11 +31,12 @@ def loader_without_workers(recording: Recording) -> Iterator[Finding]:
     if not wait.long and (wait.ms < REAL_READ_MS or wait.share < WORTH_A_NOTE):
         return
     loader, cores = wait.loader, recording.machine.cores
+    workers = settings(loader, f"num_workers={min(cores, 4) or 4}")
     where = mostly_at(recording.evidence, loader)
     yield Finding(
         f"Each step reads its batch of `{loader.dataset}` itself: {wait.words}{where}.",
         span=span(loader.made),
-        cure=f"num_workers={min(cores, 4) or 4}, or make a sample cheaper",
+        cure=f"{workers}, or make a sample cheaper",
         severity="warning" if wait.long else "note",
         confidence="measured",
         metrics=wait.metrics,

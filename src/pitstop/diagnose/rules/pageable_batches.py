@@ -7,11 +7,12 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
 from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.loading import feeding_loader
+from pitstop.diagnose.loading import feeding_loader, settings
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.transfers import blocking_transfers
 
+BY_HAND = "keep the data in pinned memory: .pin_memory()"
 TO_DEVICE, PAGEABLE = "Memcpy HtoD", "Pageable"  # as CUDA calls such a copy
 
 
@@ -39,7 +40,7 @@ def pageable_batches(recording: Recording) -> Iterator[Finding]:
         f"{binary_bytes(size)} a step are copied to the GPU from memory that is not pinned, "
         f"which costs {of_step(ms, ledger)}.",
         span=span(loader.made if loader else copies[0].where),
-        cure="pin_memory=True" if loader else "keep the data in pinned memory: .pin_memory()",
+        cure=settings(loader, "pin_memory=True") if loader else BY_HAND,
         confidence="measured",
         metrics=(Metric("copied", size, "bytes"), Metric("copies", ms, "ms")),
         saving=ledger.share(ms),

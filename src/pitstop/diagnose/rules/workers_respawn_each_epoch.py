@@ -7,6 +7,7 @@ from pitstop.core.evidence import Evidence, Loader
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import count, milliseconds, percent
+from pitstop.diagnose.loading import settings
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
@@ -39,7 +40,7 @@ def workers_respawn_each_epoch(recording: Recording) -> Iterator[Finding]:
             f"{count(loader.workers, 'worker')} of `{loader.dataset}` started {loader.starts} "
             f"times, {milliseconds(start_ms)} each: {percent(min(1.0, share))} of the run.",
             span=span(loader.made),
-            cure="persistent_workers=True",
+            cure=settings(loader, "persistent_workers=True"),
             confidence="measured",
             metrics=(
                 Metric("starts", loader.starts, "starts"),
