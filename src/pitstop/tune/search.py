@@ -15,9 +15,8 @@ before and after it is spared the pairs.
 
 **Once more.** Gains may be too small for the noise one by one, but not all at once: what seemed
 faster and drowned is tried again, all of it together, in longer blocks where single steps are
-noisy. Several that findings had promised have it before what they had not is tried at all, and one
-alone waits for others; all have it before what compiles, unless that promises more and has no room
-behind it.
+noisy; where they drift or fail together, by halves. They have that before what compiles is tried,
+unless it promises more and has no room behind them.
 
 **Passengers.** A change may have been kept for what a later one does as well, or along with others.
 Each is left out once more, and goes if it no longer helps.
@@ -54,6 +53,7 @@ from pitstop.tune.together import (
 )
 from pitstop.tune.track import Changes, Checked, RunError, Track, label
 
+REFUSED = ("drifted", "failed", "out-of-memory")
 ALIKE = 1.25  # times as long a wait for data, with other workers: it is not one for them
 SHARE_OF_PROMISE = 0.5  # of a gain: an option with less is not what the finding is about
 
@@ -100,11 +100,9 @@ class Search:
         too_dear = []
         for place, candidate in enumerate(candidates):
             name, rest = candidate.change.name, candidates[place:]
-            if candidate.predicted is None or name in LATE:  # what was promised comes first
+            if name in LATE:
                 self._now.later = [each.first(1) for each in self._within(rest)]
-                those = [each for each in self._now.drowned if each[0].predicted or name in LATE]
-                if len(those) > 1 or name in LATE:  # one alone waits for others
-                    self._try_together(those)
+                self._try_together(self._now.drowned)
             if reason := self._pointless(candidate):
                 self._publish(Trial(name, "not-applicable", note=reason))
                 continue
@@ -256,6 +254,10 @@ class Search:
         others = (each for each in self.found.trials if each.change != trial.change)
         self.found = replace(self.found, trials=tuple(others))
         self._publish(replace(trial, predicted=group[0].predicted if len(group) == 1 else None))
+        if trial.verdict in REFUSED and len(group) > 1:  # some of them may hold
+            half = len(group) // 2
+            for part in (group[:half], group[half:]):
+                self._try_together([each for each in those if each[0] in part])
         return ""
 
     # Passengers
