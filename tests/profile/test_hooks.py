@@ -319,6 +319,21 @@ def test_batches_that_are_fetched_in_groups_are_all_learned_from(
     assert (second.batches, second.trains) == (10, False)
 
 
+def test_a_single_batch_to_validate_with_is_not_learned_from_later(recording, tmp_path):
+    weight = torch.ones(1, requires_grad=True)
+    train = DataLoader(TensorDataset(torch.zeros(3, 1)))
+    held_out = DataLoader(TensorDataset(torch.zeros(1, 1)))
+    for _ in range(3):
+        for (batch,) in train:
+            (weight * batch).sum().backward()
+            for _ in held_out:
+                pass
+    recording.close()
+    first, second = collect(tmp_path, 0)[0].loaders
+    assert (first.batches, first.trains) == (9, True)
+    assert (second.batches, second.trains) == (9, False)
+
+
 def test_collectives_count_once_where_one_calls_another(monkeypatch, tmp_path):
     clock = iter(range(0, 1_000_000, 1000))
     monkeypatch.setattr("pitstop.profile.clock.perf_counter_ns", lambda: next(clock) * 1000)

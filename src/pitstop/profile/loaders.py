@@ -41,6 +41,7 @@ class _Seen:
         self.since = sys.maxsize  # backward passes before its latest batch
         self.row = 0  # its latest batches of an epoch, at once: some fetch all of a step at first
         self.place = 0  # of its latest batch among those of all loaders
+        self.ended = False  # its epoch is over
         self.starts = self.start_us = 0
         self.asks = True  # whether to ask what the next wait is spent on: its thread's own work?
         self.waited_us = self.computed_us = 0  # of all waits that this was asked of
@@ -112,12 +113,25 @@ class Loaders:
             seen.computed_us += (thread_time_ns() - self._asked_ns) // 1000
             self._asked_ns = 0
         seen.asks = waited_us > SHORT_US or seen.batches < ALL_LOOKED_AT
-        passes = max(0, self.backward_passes - seen.since)
-        alone = seen.place == self._batches
-        seen.learned += min(passes, seen.row if alone else 1)
-        seen.row = seen.row + 1 if alone and not passes else 1
+        learned = self._learned(seen, seen.row)
+        seen.learned += learned
+        seen.row = seen.row + 1 if seen.place == self._batches and not learned else 1
         seen.since = self.backward_passes
+        seen.ended = False
         self._batches = seen.place = self._batches + 1
+
+    def ended(self) -> None:
+        """There is no further batch in the loader that was asked last."""
+        seen = self._last
+        seen.learned += self._learned(seen, seen.row)
+        seen.since = self.backward_passes
+        seen.ended = True
+
+    def _learned(self, seen: _Seen, row: int) -> int:
+        """How many of its latest batches were learned from; none, once another takes over."""
+        alone = seen.place == self._batches
+        passes = max(0, self.backward_passes - seen.since)
+        return min(passes, row if alone else 1) if alone or not seen.ended else 0
 
     def got(self, iterator: Any, batch: Any, waited_us: int) -> None:
         """A batch has come; the script's modes must not see us look at it."""
@@ -184,7 +198,7 @@ class Loaders:
 
     def _tell(self, seen: _Seen) -> None:
         seen.told = seen.batches
-        learned = seen.learned + (self.backward_passes > seen.since)
+        learned = seen.learned + self._learned(seen, 1)
         times = seen.starts, seen.start_us, learned, seen.waited_us, seen.computed_us
         counts = [seen.batches, seen.batch_bytes, len(seen.shapes), *times]
         self._writer.line({"number": seen.number, "fetched": counts})

@@ -138,6 +138,7 @@ class Recorder:
         """There is no further batch: what comes next may be no validation any more."""
         if self.listens():
             self.end_wait()
+            self.loaders.ended()
             self._end_slice("epoch", -1)
 
     def fetched(self, given: Given, batch: Any) -> None:
