@@ -14,6 +14,10 @@ def test_says_what_the_findings_can_save_together():
     )
 
 
+def test_a_small_gain_is_not_called_none():
+    assert gain([Finding(saving=0.04)], LEDGER).endswith("would be 96.0 ms, 1.04 times as fast")
+
+
 def test_never_promises_what_the_hardware_needs():
     assert at_most([Finding(saving=0.6), Finding(saving=0.6)], LEDGER) == pytest.approx(0.7)
 

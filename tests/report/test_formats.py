@@ -9,7 +9,7 @@ from examples import REPORT
 from pitstop.cli.output import formats
 from pitstop.core import store
 from pitstop.core.comparison import Comparison
-from pitstop.core.evidence import Evidence
+from pitstop.core.evidence import Evidence, Line
 from pitstop.core.finding import Finding
 from pitstop.core.ledger import Ledger, Row
 from pitstop.core.report import Check, Report
@@ -91,6 +91,13 @@ def test_a_last_bar_stays_inside_its_column():
     ledger = Ledger(100.0, "cuda", (Row("floor", 99.6), Row("data", 0.4)))
     (*_, last) = bars(ledger)
     assert len(drawn(last)) == BAR
+
+
+def test_a_long_name_of_a_file_leaves_the_line_its_place():
+    where = Line("/p/denoising_diffusion_pytorch.py", 312)
+    row = Row("floor", 100.0, "convolution_backward", where)
+    shown = to_terminal.render(Report("profile", "v", ledger=Ledger(100.0, "cpu", (row,))))
+    assert "…iffusion_pytorch.py:312 conv" in shown
 
 
 def test_what_nobody_looked_into_is_called_so():

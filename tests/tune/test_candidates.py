@@ -188,6 +188,12 @@ def test_for_memory_other_changes_are_tried():
     assert "checkpointing-on" not in names()
 
 
+def test_what_the_first_run_rules_out_is_not_tried_for_memory_either():
+    seen = (ModuleCall("", "Linear", NOWHERE, -1, "float32[4,4]"),)
+    assert "no-attention-weights" in names(goal="memory")
+    assert "no-attention-weights" not in names(Facts(trained(calls=seen), "cuda"), goal="memory")
+
+
 def test_inference_gets_inference_mode_and_no_optimizer():
     tried = names(Facts(trained(kind="loader"), "cuda"))
     assert "inference-mode" in tried

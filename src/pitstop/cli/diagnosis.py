@@ -1,5 +1,6 @@
 """Diagnosis: a recording on disk, thought about, as a Report. Wires the rooms together."""
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -22,7 +23,7 @@ from pitstop.scan.run import scan
 
 MACHINE = "machine.json"
 MOST_FILES = 60  # of the user's that ran: a scan of these takes a second
-NAMED = 3  # cleared suspicions said by name
+NAMED = 3  # cleared suspicions, and files of open ones, said by name
 
 
 def keep_machine(folder: Path) -> None:
@@ -56,7 +57,8 @@ def _on_the_source(merged: Merged) -> Iterator[str]:
     open_ = [each for each in merged.findings if each.confidence == "suspected"]
     if open_:
         paths = sorted({each.span.path for each in open_ if each.span})
-        yield f"suspected in the source, not settled here: {len(open_)}; pitstop scan {paths[0]}"
+        where = " ".join(paths) if len(paths) <= NAMED else os.path.commonpath(paths)
+        yield f"suspected in the source, not settled here: {len(open_)}; pitstop scan {where}"
 
 
 def _name(finding: Finding) -> str:
@@ -68,6 +70,7 @@ def _seen(recording: Recording) -> dict[Place, float]:
     """The share of the step of every line that the run was seen at.
 
     A loader is charged with the wait for it and an optimizer with its steps, where each was built.
+    How workers that begin anew would do is not seen where only one epoch has begun.
     """
     evidence, ledger = recording.evidence, recording.ledger
     shares: dict[Place, float] = defaultdict(float)
@@ -78,6 +81,8 @@ def _seen(recording: Recording) -> dict[Place, float]:
     for row in ledger.rows:
         shares[row.where.path, row.where.line] += ledger.share(row.ms)
     for loader in evidence.loaders:
+        if loader.workers and loader.starts < 2:
+            continue
         waited = evidence.mean_ms("data_wait_ms") if loader.trains else 0.0
         shares[loader.made.path, loader.made.line] += ledger.share(waited)
     for optimizer in evidence.optimizers:

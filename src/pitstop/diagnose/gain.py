@@ -29,5 +29,6 @@ def gain(findings: Sequence[Finding], ledger: Ledger | None) -> str:
         return ""
     after_ms = ledger.step_ms * (1 - share)
     words = f"at most {percent(share)} of each step: {milliseconds(ledger.step_ms)} would be "
-    faster = f", {ledger.step_ms / after_ms:.1f} times as fast" if after_ms else ""
+    times = ledger.step_ms / after_ms if after_ms else 0.0
+    faster = f", {times:.{1 if times >= 1.1 else 2}f} times as fast" if times else ""
     return f"{words}{milliseconds(after_ms)}{faster}"

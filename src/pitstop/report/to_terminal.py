@@ -24,6 +24,7 @@ from pitstop.report.wording import (
 )
 
 SUFFIX = ".txt"
+LONGEST_NAME = 20  # of a file, in a column that has room for eight more at least
 STYLES = {
     "ok": "green",
     "warn": "yellow",
@@ -111,8 +112,8 @@ def _ledger(report: Report) -> Iterator[RenderableType]:
         table.add_column(title, justify=justify, no_wrap=True, min_width=width)
     for bar, second in with_second_column(ledger, after):
         style = "green" if bar.cause == "floor" else "yellow" if is_idle(bar.cause) else "cyan"
-        row = bar.label, milliseconds(bar.ms), second, Text(drawn(bar), style), dearest(bar)
-        table.add_row(*row)
+        mostly = dearest(bar, LONGEST_NAME)
+        table.add_row(bar.label, milliseconds(bar.ms), second, Text(drawn(bar), style), mostly)
     second = milliseconds(after.step_ms) if after else "100 %"
     total = (Text(each, "bold") for each in ("step", milliseconds(ledger.step_ms), second))
     table.add_row(*total, "", "")

@@ -106,10 +106,15 @@ def drawn(bar: Bar) -> str:
     return " " * begin + ("█" * (end - begin) or "▏")
 
 
-def dearest(bar: Bar) -> str:
-    """The line and operation that most of a bar is made of; a narrow screen cuts off the end."""
+def dearest(bar: Bar, longest: int = 99) -> str:
+    """The line and operation that most of a bar is made of; a narrow screen cuts off the end.
+
+    So a file's name may be cut off at its front, to leave the line its place.
+    """
     line = bar.dearest.where
-    place = f"{PurePath(line.path).name}:{line.line}" if line.path else ""
+    name = PurePath(line.path).name
+    name = name if len(name) <= longest else f"…{name[1 - longest :]}"
+    place = f"{name}:{line.line}" if line.path else ""
     return " ".join(word for word in (place, bar.dearest.what) if word)
 
 

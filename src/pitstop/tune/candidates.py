@@ -148,10 +148,10 @@ def _against(change: Change, asked_for: bool, facts: Facts, choice: Choice) -> s
         return ""
     if choice.goal not in change.helps:
         return UNSAID
-    return next(_obstacles(change, asked_for, facts, choice.goal), "")
+    return next(_obstacles(change, asked_for, facts), "")
 
 
-def _obstacles(change: Change, asked_for: bool, facts: Facts, goal: Goal) -> Iterator[str]:
+def _obstacles(change: Change, asked_for: bool, facts: Facts) -> Iterator[str]:
     when = change.when
     if when.device not in {"", facts.device}:
         yield "not tried on a CPU" if facts.device == "cpu" else UNSAID
@@ -159,7 +159,7 @@ def _obstacles(change: Change, asked_for: bool, facts: Facts, goal: Goal) -> Ite
         return
     if when.work not in {"", facts.work}:
         yield UNSAID
-    if goal == "time" and (reason := when.useless(facts.evidence)):
+    if reason := when.useless(facts.evidence):
         yield f"not tried, since {reason}"
 
 

@@ -60,7 +60,8 @@ def by_memory(before: Checked, after: Checked) -> tuple[Verdict, str]:
     if not before.peak_bytes or not after.peak_bytes:
         return "not-applicable", "no peak was recorded"
     saves = after.peak_bytes < (1 - WORTH_BYTES) * before.peak_bytes
-    said = [] if saves else [f"saves less than {percent(WORTH_BYTES)} of the peak"]
+    little = f"saves less than {percent(WORTH_BYTES)} of the peak of"
+    said = [] if saves else [f"{little} {binary_bytes(before.peak_bytes)}"]
     if before.step_ms and after.step_ms:
         said.append(f"its step took {after.step_ms / before.step_ms:.2f} times as long")
     return "kept" if saves else "not-faster", "; ".join(said)
