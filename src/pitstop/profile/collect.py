@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -66,6 +67,7 @@ def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
         breaks=tuple(_breaks(notes)),
         memory=(*host.memory, *_gpu_memory(slices)),
         sensors=host.sensors,
+        others=host.others,
     )
 
 
@@ -169,9 +171,11 @@ def _gpu_memory(slices: Sequence[Slice]) -> Iterator[Memory]:
 
 def _host(path: Path) -> Evidence:
     """Memory and sensors over the whole run; a page shared by several processes counts once."""
-    memory, sensors = [], []
+    memory, sensors, others = [], [], []
     for sample in lines(path):
         shares = [rss if pss is None else pss for _, rss, pss in sample["memory"]]
         memory.append(Memory(sample["at"], host_bytes=sum(shares)))
         sensors += [Sensor(sample["at"], gpu, *each) for gpu, each in enumerate(sample["gpus"])]
-    return Evidence(memory=tuple(memory), sensors=tuple(sensors))
+        others += [sample["others"]] if sample.get("others") is not None else []
+    usual = median(others) if others else None
+    return Evidence(memory=tuple(memory), sensors=tuple(sensors), others=usual)

@@ -1,15 +1,17 @@
-"""Host meter: memory of the profiled processes and sensors of the GPUs, read from outside."""
+"""Host meter: memory of the profiled processes, sensors of the GPUs, and how busy others are."""
 
 import contextlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 EVERY_SECONDS = 1.0  # sensors change slowly, and asking the driver is not free
+WORKING = ("user", "nice", "system", "irq", "softirq", "steal")
+OWN_TIMES = 4  # of a process: user and system, its own and those of children that have ended
 MOST_SAMPLES = 20_000  # then samples come half as often: weeks of training stay small
 
 
@@ -24,6 +26,7 @@ class HostMeter:
         self._next = 0.0
         self._written = 0
         self._gpus = _Gpus()
+        self._cores = _Cores()
 
     def sample(self) -> None:
         """Write one sample when it is time for one."""
@@ -34,9 +37,11 @@ class HostMeter:
         try:
             family = [self._process, *self._process.children(recursive=True)]
             memory = [[each.pid, *_memory(each)] for each in family]
+            others = self._cores.used_by_others(now, family)
         except psutil.Error:
             return
-        self._write({"at": round(now, 3), "memory": memory, "gpus": self._gpus.read()})
+        gpus = self._gpus.read()
+        self._write({"at": round(now, 3), "memory": memory, "gpus": gpus, "others": others})
 
     def _write(self, sample: dict[str, Any]) -> None:
         self._written += 1
@@ -44,6 +49,23 @@ class HostMeter:
             self._every *= 2
         with contextlib.suppress(OSError), self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(sample, separators=(",", ":")) + "\n")
+
+
+class _Cores:
+    """How many cores others keep busy; what a hypervisor takes for its other guests is theirs."""
+
+    def __init__(self) -> None:
+        self._last: tuple[float, float] | None = None
+
+    def used_by_others(self, now: float, family: Sequence[psutil.Process]) -> float | None:
+        """All work since the last time, but that of these processes and of children they had."""
+        times = psutil.cpu_times()
+        all_work = sum(getattr(times, each, 0.0) for each in WORKING)
+        work = all_work - sum(sum(each.cpu_times()[:OWN_TIMES]) for each in family)
+        last, self._last = self._last, (now, work)
+        if last is None or now <= last[0]:
+            return None
+        return round(max(0.0, work - last[1]) / (now - last[0]), 2)
 
 
 class _Gpus:
