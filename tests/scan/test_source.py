@@ -106,6 +106,28 @@ def test_arguments_are_found_by_keyword_or_position_but_not_behind_a_star():
     assert [source.open_ended(call) for call in calls] == [False, False, True, True]
 
 
+@pytest.mark.parametrize(
+    ("options", "known"),
+    [
+        ("o = dict(b=2)", True),
+        ("o = {'b': 2}", True),
+        ("o = dict(b=2)\nf(3, **o)", True),
+        ("o = {name: 2}", False),
+        ("o = dict(other, b=2)", False),
+        ("o = {'b': 2, **other}", False),
+        ("o = dict(b=2)\no['b'] = 3", False),
+        ("o = dict(b=2)\nchange(o)", False),
+        ("o = dict(b=2)\nif fast:\n    o = dict(b=3)", False),
+        ("o = read()", False),
+    ],
+)
+def test_options_that_are_written_out_are_arguments(options, known):
+    source = Source(f"{options}\nf(1, **o)\n")
+    call = source.nodes(ast.Call)[-1]
+    assert source.open_ended(call) is not known
+    assert source.literal(source.argument(call, "b")) == (2 if known else None)
+
+
 def test_assigned_follows_self_and_gives_up_where_a_value_is_unknown():
     text = """
 class Net:

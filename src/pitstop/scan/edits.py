@@ -49,9 +49,8 @@ def add_argument(source: Source, call: ast.Call, text: str) -> Edit:
 
 def set_argument(source: Source, call: ast.Call, name: str, value: str) -> Edit:
     """Give ``name=`` the value, whether the call has that keyword already or not."""
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return replace(source, keyword.value, value)
+    if (known := source.argument(call, name)) is not None:
+        return replace(source, known, value)
     return add_argument(source, call, f"{name}={value}")
 
 

@@ -47,7 +47,7 @@ def has_its_parts(source: Source, call: ast.Call) -> bool:
     """Whether a pipeline is handed its large networks, so that little is left to load."""
     if not is_pipeline(class_of(source, call)):
         return False
-    parts = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    parts = dict(source.keywords(call))
     core = [parts[name] for name in ("unet", "transformer") if name in parts]
     if any(isinstance(each, ast.Constant) for each in core):
         return True  # None: the networks are loaded in turn, to save memory

@@ -67,7 +67,7 @@ class Scanned:
         write_changes(changes)
 
 
-def scan(paths: Sequence[Path], options: Options = Options()) -> Report:  # noqa: B008 frozen
+def scan(paths: Sequence[Path], options: Options = Options()) -> Report:
     """Scan files and folders and report what was found; nothing is written."""
     return scan_and_fix(paths, options, fix=False).report
 

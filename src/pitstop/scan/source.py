@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar, overload
@@ -12,6 +12,7 @@ from pitstop.scan import guards, hot, kinds, scopes
 from pitstop.scan.facts import read_facts
 from pitstop.scan.loops import read_step_loops
 from pitstop.scan.names import import_aliases, module_name
+from pitstop.scan.options import written_out
 from pitstop.scan.project import Project
 from pitstop.scan.settings import Setting, read_settings
 from pitstop.scan.text import Lines
@@ -252,17 +253,26 @@ class Source:
 
     def argument(self, call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
         """The argument passed as ``name=`` or at ``position``; ``None`` when it is not there."""
-        for keyword in call.keywords:
-            if keyword.arg == name:
-                return keyword.value
+        for known, value in self.keywords(call):
+            if known == name:
+                return value
         if position is None or any(isinstance(each, ast.Starred) for each in call.args[:position]):
             return None
         return call.args[position] if position < len(call.args) else None
 
+    def keywords(self, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+        """What is passed by name, also as ``**options`` that are written out."""
+        for keyword in call.keywords:
+            if keyword.arg is None:
+                yield from written_out(self, keyword.value) or ()
+            else:
+                yield keyword.arg, keyword.value
+
     def open_ended(self, call: ast.Call) -> bool:
         """Whether ``*args`` or ``**options`` may pass what is not written out."""
         starred = any(isinstance(each, ast.Starred) for each in call.args)
-        return starred or any(keyword.arg is None for keyword in call.keywords)
+        unnamed = [keyword.value for keyword in call.keywords if keyword.arg is None]
+        return starred or any(written_out(self, each) is None for each in unnamed)
 
     # The project -------------------------------------------------------------------------------
 

@@ -70,3 +70,11 @@ def test_config_files(path, config, found):
     project = Project.of([read_facts(code), read_facts(settings)])
     assert len(loader_without_workers(settings.in_project(project))) == found
     assert loader_without_workers(settings) == []  # nobody reads it
+
+
+def test_workers_that_options_leave_out_are_added_where_they_are_written():
+    """Beside them, a second ``num_workers=`` would be an error."""
+    source = Source(HEAD + "o = dict(num_workers=0)\nloader = DataLoader(Clips(), **o)\n")
+    (finding,) = loader_without_workers(source)
+    fixed = apply_fix(source.text, finding.fix)
+    assert fixed == source.text.replace("num_workers=0", "num_workers=4")

@@ -32,7 +32,7 @@ def optimizer_not_fused(source: Source) -> Iterator[Finding]:
     if is_test(source.path) or "fused=True" in source.text:
         return  # whoever fuses one optimizer of a file has thought of the others
     for call in source.calls(*FUSABLE):
-        decided = any(keyword.arg in DECIDED for keyword in call.keywords)
+        decided = any(name in DECIDED for name, _ in source.keywords(call))
         if decided or source.open_ended(call) or _is_small(source, call):
             continue
         name = source.name_of(call.func).rpartition(".")[2]

@@ -66,13 +66,13 @@ def _is_same(source: Source, first: ast.Call, second: ast.Call) -> bool:
     ):
         return False
     if is_pipeline(class_of(source, first)) and is_pipeline(class_of(source, second)):
-        return not _passes_parts(first) and not _passes_parts(second)
+        return not _passes_parts(source, first) and not _passes_parts(source, second)
     return ast.dump(first) == ast.dump(second)
 
 
-def _passes_parts(call: ast.Call) -> bool:
+def _passes_parts(source: Source, call: ast.Call) -> bool:
     """Whether a pipeline is given networks that are there already."""
-    names = {each.arg for each in call.keywords}
+    names = {name for name, _ in source.keywords(call)}
     return bool(names & {"vae", "text_encoder", "text_encoder_2", "unet", "transformer"})
 
 
