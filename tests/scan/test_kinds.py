@@ -62,6 +62,8 @@ def test_kinds_of_expressions(expression, expected):
         ("x = torch.ones(1)\nif c:\n    x = 3", "unknown"),
         ("x = load()\nx.backward()", "tensor"),
         ("x = load()\nx.backward()\nx = 3", "int"),
+        ("x = 0.0\nfor y in z:\n    x += y\nx.backward()", "tensor"),
+        ("x = 0.0\nfor y in z:\n    x += y\n", "float"),
         ("x = y\ny = x", "unknown"),
         ("for x in range(3):\n    pass", "int"),
         ("for y, (x, z) in enumerate(p):\n    pass", "unknown"),

@@ -129,7 +129,8 @@ def _name(source: "Source", node: ast.Name) -> Kind:
         return _known_object(source.name_of(node))
     found = [each for each in reaching(source, node) if each.how != "augment"]
     kind = _agreed([_binding_kind(source, each) for each in found])
-    return _evidence(source, node) if kind == "unknown" else kind
+    open_ = kind == "unknown" or kind in NUMBERS  # to which a tensor may have been added
+    return "tensor" if open_ and _has_evidence(source, node) else kind
 
 
 def _binding_kind(source: "Source", binding: Binding) -> Kind:
@@ -273,7 +274,7 @@ def _subscript(source: "Source", node: ast.Subscript) -> Kind:
     return base if base in ("tensor", "ndarray", "str") else "unknown"
 
 
-def _evidence(source: "Source", node: ast.Name) -> Kind:
+def _has_evidence(source: "Source", node: ast.Name) -> bool:
     """A name whose value calls ``.backward()`` in this function is a tensor; numpy has none."""
     scope = source.enclosing_function(node)
     for call in source.method_calls(*TENSOR_EVIDENCE):
@@ -281,8 +282,8 @@ def _evidence(source: "Source", node: ast.Name) -> Kind:
         owner = call.func.value
         same = isinstance(owner, ast.Name) and owner.id == node.id
         if same and source.enclosing_function(call) is scope and _same_value(source, node, owner):
-            return "tensor"
-    return "unknown"
+            return True
+    return False
 
 
 def _same_value(source: "Source", one: ast.AST, other: ast.AST) -> bool:
