@@ -27,7 +27,7 @@ def is_iterated(source: Source, loader: ast.Call, again: bool = False) -> bool:
         return False
     if not again and ONCE.search(source.name_of(target)):
         return False
-    return any(_iterates(source, use, again) for use in _uses(source, target))
+    return any(_iterates(source, loader, use, again) for use in _uses(source, target))
 
 
 def _uses(source: Source, target: ast.Name | ast.Attribute) -> Iterator[ast.expr]:
@@ -41,20 +41,28 @@ def _uses(source: Source, target: ast.Name | ast.Attribute) -> Iterator[ast.expr
         yield from (each for each in names if source.enclosing_function(each) is scope)
 
 
-def _iterates(source: Source, use: ast.expr, again: bool) -> bool:
+def _iterates(source: Source, loader: ast.Call, use: ast.expr, again: bool) -> bool:
     statement, above = source.statement(use), source.parent(use)
     if isinstance(statement, ast.For) and source.is_inside(use, statement.iter):
         function = source.enclosing_function(use)
         kept = isinstance(use, ast.Attribute)  # a local one is new in every call
         callers = source.method_calls(function.name) if function and kept else []
-        return not again or any(source.enclosing_loop(each) for each in (statement, *callers))
+        return not again or any(_repeats(source, loader, each) for each in (statement, *callers))
     if isinstance(statement, ast.Return):
         return _is_for_training(source, statement)
+    if isinstance(above, ast.keyword):
+        above = source.parent(above)
     if not isinstance(above, ast.Call):
         return False
     called = source.name_of(above.func)
-    looped = source.enclosing_loop(above) is not None and called not in NO_ITERATION
-    return looped or bool(TRAINS.search(called))
+    looped = _repeats(source, loader, above) if again else source.enclosing_loop(above) is not None
+    return (looped and called not in NO_ITERATION) or bool(TRAINS.search(called))
+
+
+def _repeats(source: Source, loader: ast.Call, node: ast.AST) -> bool:
+    """Whether a loop runs this more than once with one loader, which is not built in it."""
+    loop = source.enclosing_loop(node)
+    return loop is not None and not source.is_inside(loader, loop)
 
 
 def _is_for_training(source: Source, statement: ast.Return) -> bool:

@@ -24,6 +24,9 @@ EPOCHS = "for epoch in range(9):\n    for x in loader:\n        x.backward()"
         "class T:\n    def check(self):\n        loader = DataLoader(clips, num_workers=2)\n"
         "        for x in loader:\n            pass\n    def fit(self):\n"
         "        for epoch in range(9):\n            self.check()",
+        "for name in names:\n    loader = DataLoader(clips, num_workers=2)\n    evaluate(loader)",
+        "for name in names:\n    loader = DataLoader(clips, num_workers=2)\n    for x in loader:\n"
+        "        model(x)",
         # prompts are sampled once, whatever prepares the loader
         "loader = DataLoader(clips, num_workers=2)\nloader = accelerator.prepare(loader)\n"
         "for x in loader:\n    pass",
@@ -58,6 +61,8 @@ def test_fix(loader, added):
     [
         "def train_loader():\n    return DataLoader(clips, num_workers=n)\nx.backward()",
         "loader = DataLoader(clips, num_workers=2)\nrunner.fit(model, loader)",
+        "loader = DataLoader(clips, num_workers=2)\ntrain(model=model, batches=loader, epochs=9)",
+        "options = dict(num_workers=2)\nloader = DataLoader(clips, **options)\n" + EPOCHS,
         "loader = DataLoader(clips, num_workers=2)\nfor e in range(9):\n    validate(loader)",
         "class T:\n    def __init__(self):\n        self.val = DataLoader(clips, num_workers=2)\n"
         "    def check(self):\n        for x in self.val:\n            pass\n    def fit(self):\n"
