@@ -6,7 +6,6 @@ from diagnose.builders import line, recording, steps, without_ledger
 from pitstop.core.evidence import Evidence, Kernel, Memory, Step
 from pitstop.core.finding import Finding, Span
 from pitstop.core.ledger import Row
-from pitstop.core.machine import Machine
 from pitstop.diagnose.place import near
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.story import tell
@@ -41,10 +40,9 @@ def test_the_table_of_phases_is_of_the_usual_step_and_a_note_tells_of_the_others
 
 
 def test_a_machine_that_others_used_is_called_busy():
-    for others, said in ((1.5, True), (0.3, False), (None, False)):
-        run = recording(machine=Machine(cores=2), others=others)
-        notes = tell(run, (), "train.py", 0, "/").notes
-        assert any("others used 1.5 of 2 cores" in note for note in notes) is said
+    for others, said in ((0.75, True), (0.15, False), (None, False)):
+        notes = tell(recording(others=others), (), "train.py", 0, "/").notes
+        assert any("others used 75 % of the cores" in note for note in notes) is said
 
 
 def test_a_run_on_a_cpu_has_no_row_for_the_memory_of_a_gpu():

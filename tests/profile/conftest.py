@@ -11,6 +11,7 @@ import pytest
 from pitstop.core.evidence import Evidence
 from pitstop.profile import runs
 from pitstop.profile.collect import collect
+from pitstop.profile.options import Options
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -70,3 +71,14 @@ def profiled(tmp_path):
         return execute([*command, *arguments], folder, **options)
 
     return run
+
+
+@pytest.fixture
+def recording(tmp_path):
+    """A recorder with all hooks, in this process."""
+    from pitstop.profile import hooks, recorder
+
+    found = recorder.Recorder(Options(str(tmp_path), inspect=0))
+    found.undo = hooks.install(found)
+    yield found
+    found.close()

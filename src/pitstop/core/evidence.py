@@ -283,7 +283,7 @@ class Evidence:
     optimizers: tuple[Optimizer, ...] = ()
     memory: tuple[Memory, ...] = ()
     sensors: tuple[Sensor, ...] = ()
-    others: float | None = None  # cores that other programs used meanwhile, in the usual second
+    others: float | None = None  # share of its cores that other programs used, in the usual second
     operations: tuple[Operation, ...] = ()
     calls: tuple[ModuleCall, ...] = ()
     kernels: tuple[Kernel, ...] = ()

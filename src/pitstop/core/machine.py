@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+BUSY = 0.25  # of the cores, used by others: they take turns with a script's own threads then
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:

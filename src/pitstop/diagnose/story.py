@@ -7,6 +7,7 @@ from dataclasses import replace
 from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Finding
 from pitstop.core.ledger import Cause, Ledger
+from pitstop.core.machine import BUSY
 from pitstop.core.report import Report
 from pitstop.core.units import count, milliseconds, percent
 from pitstop.diagnose.gain import gain
@@ -39,7 +40,6 @@ CAUSES: dict[Cause, str] = {
 WORTH_SAYING = 0.05  # of the step: causes below this are left to the table
 MOST_CAUSES = 3
 UNEVEN = 1.1  # times the median: a mean above that has outliers which the table does not show
-BUSY = 0.25  # of the cores, used by others: they take turns with our own threads then
 MARK = "mark a step: `with pitstop.step(): ...` around the body of the loop"
 MEND = "mend the script first: it ended before its first step"
 
@@ -68,7 +68,7 @@ def tell(
         ledger=ledger,
         tables=tuple(tables(recording.ranks)),
         findings=shown,
-        notes=(*_others(first, recording.machine.cores), *_remarks(first, code), *first.stacks),
+        notes=(*_others(first), *_remarks(first, code), *first.stacks),
         ranks=recording.ranks,
     )
 
@@ -116,12 +116,11 @@ def _where(findings: Sequence[Finding]) -> str:
     return next((f"{each.span.path}:{each.span.line}" for each in findings if each.span), "")
 
 
-def _others(evidence: Evidence, cores: int) -> Iterator[str]:
-    used = evidence.others or 0.0
-    if cores and used >= BUSY * cores:
+def _others(evidence: Evidence) -> Iterator[str]:
+    if evidence.others and evidence.others >= BUSY:
         yield (
-            f"others used {used:.1f} of {cores} cores meanwhile: what runs on a CPU takes longer, "
-            "and is less even, than on a quiet machine"
+            f"others used {percent(evidence.others)} of the cores meanwhile: what runs on a CPU "
+            "takes longer, and is less even, than on a quiet machine"
         )
 
 

@@ -26,7 +26,7 @@ class HostMeter:
         self._next = 0.0
         self._written = 0
         self._gpus = _Gpus()
-        self._cores = _Cores()
+        self._cores = _Cores(self._process)
 
     def sample(self) -> None:
         """Write one sample when it is time for one."""
@@ -52,20 +52,24 @@ class HostMeter:
 
 
 class _Cores:
-    """How many cores others keep busy; what a hypervisor takes for its other guests is theirs."""
+    """How busy others keep the cores that a process may use; a hypervisor's other guests, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: psutil.Process) -> None:
         self._last: tuple[float, float] | None = None
+        self._usable: Sequence[int] = ()
+        with contextlib.suppress(AttributeError, psutil.Error):  # not every system tells
+            self._usable = process.cpu_affinity()
 
     def used_by_others(self, now: float, family: Sequence[psutil.Process]) -> float | None:
-        """All work since the last time, but that of these processes and of children they had."""
-        times = psutil.cpu_times()
-        all_work = sum(getattr(times, each, 0.0) for each in WORKING)
+        """The share of their time since the last call, but for the work of these processes."""
+        cores = psutil.cpu_times(percpu=True)
+        cores = [cores[each] for each in self._usable if each < len(cores)] or cores
+        all_work = sum(getattr(core, each, 0.0) for core in cores for each in WORKING)
         work = all_work - sum(sum(each.cpu_times()[:OWN_TIMES]) for each in family)
         last, self._last = self._last, (now, work)
         if last is None or now <= last[0]:
             return None
-        return round(max(0.0, work - last[1]) / (now - last[0]), 2)
+        return round(max(0.0, work - last[1]) / (now - last[0]) / len(cores), 3)
 
 
 class _Gpus:

@@ -84,7 +84,7 @@ class Loaders:
         seen = self._find(loader.dataset, self._loaders.of(loader))
         seen.starts += 1
         seen.start_us += waited_us
-        seen.row = min(1, seen.row)
+        seen.row = min(1, seen.row)  # what came at once before was of another epoch
         self._iterators[iterator] = seen
         if seen.starts > 1 and _is_power_of_two(seen.starts):
             self._writer.line({"number": seen.number, "caches": caches(loader.dataset)})

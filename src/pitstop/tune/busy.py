@@ -4,8 +4,9 @@ import os
 
 import psutil
 
+from pitstop.core.machine import BUSY
+
 LISTEN_S = 0.5
-OTHERS = 0.25  # of the cores: what runs beside us then takes turns with our own threads
 
 
 def busy() -> str:
@@ -15,7 +16,7 @@ def busy() -> str:
     """
     cores = os.cpu_count() or 1
     share = psutil.cpu_percent(LISTEN_S) / 100
-    if share < OTHERS:
+    if share < BUSY:
         return ""
     return (
         f"this machine is busy (others use {share * cores:.1f} of {cores} cores): all of this "
