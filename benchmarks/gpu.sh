@@ -71,7 +71,7 @@ script() {  # NAME: the words that run one of the five, diffusers' VAE decode, o
     ldmvfi) echo "$PWD/benchmarks/public/ldmvfi.py --source $PWD/carry/public/LDMVFI --steps 400" ;;  # enough for blocks of them
     vrt) echo "$PWD/benchmarks/public/vrt.py --source $PWD/carry/public/VRT" ;;
     spike_deblur) echo "-m pitstop.workloads.spike_deblur.slow --accumulate 1 --workers 1" ;;  # of 12, steps of 17 s; of 4, each sent the whole cache for 11 s
-    pose_regression) echo "-m pitstop.workloads.pose_regression.slow --rvs_refresh_rate 99" ;;  # new views, 17 s every 74 steps, are no part of one
+    pose_regression) echo "-m pitstop.workloads.pose_regression.slow --rvs_refresh_rate 99 --max_attempts 1" ;;  # new views are no part of a step: 17 s with 20 attempts
     tiled_vae) echo "-m pitstop.workloads.tiled_vae.slow --steps 400" ;;
     *) echo "-m pitstop.workloads.$1.slow" ;;
   esac
