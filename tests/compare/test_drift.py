@@ -33,6 +33,12 @@ def test_another_training_is_neither_better_nor_worse():
     assert "--metric" in found.reason
 
 
+def test_the_loss_of_a_generator_counts_beside_that_of_its_opponent():
+    a, b = (Evidence(steps=(Step(10.0, loss=0.0, earlier_losses=(x,)),)) for x in (1.0, 1.25))
+    assert loss_drift([a], [a]).verdict == "same"
+    assert loss_drift([a] * 6, [b] * 6).high == pytest.approx(1.2)
+
+
 def test_what_runs_of_one_command_do_too_is_no_drift():
     unseeded = [run((1.0, 0.5 + 0.01 * number)) for number in range(6)]
     found = loss_drift(unseeded, unseeded[::-1])

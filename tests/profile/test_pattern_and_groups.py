@@ -76,6 +76,16 @@ def test_accumulated_batches_make_one_step_and_their_times_add_up():
     assert grouped.start_s == 0.5
 
 
+def test_every_loss_of_a_step_counts_and_is_found_from_its_last():
+    critic, generator = piece(number=1, loss=0.5), piece(number=2, loss=2.0)
+    first, second = group([critic, generator, piece("epoch"), critic, generator]).steps
+    assert first.loss == second.loss == 2.0
+    assert first.losses == (2.0, 0.5)
+    broken = group([piece(number=1, loss=float("nan")), generator] * 2).steps
+    assert [step.loss_finite for step in broken] == [False, False]
+    assert broken[0].losses == (2.0, None)
+
+
 def test_validation_is_kept_apart_from_the_step():
     train = piece("optimizer", 1, loader=0, forward=2.0, backward=3.0)
     check = piece("loader", 2, loader=2, wait=50.0, other=50.0)

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
+
+from pitstop.profile.collect import collect  # noqa: E402
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -40,6 +42,25 @@ def test_loader_optimizer_loss_gradient_norm_and_scale_are_the_scripts_own(bare,
     assert [step.loss.hex() for step in evidence.steps] == [words[0] for words in steps]
     assert [step.gradient_norm.hex() for step in evidence.steps] == [words[1] for words in steps]
     assert [step.scale for step in evidence.steps] == [None, *[1024.0] * 19]  # set for the next one
+
+
+def test_of_two_networks_in_turn_every_loss_is_recorded(profiled):
+    ran = profiled("gan.py")
+    printed = [line.split() for line in ran.out.decode().splitlines()]
+    found = [[loss.hex() for loss in reversed(step.losses)] for step in ran.evidence.steps]
+    assert found == printed
+
+
+def test_of_two_backward_passes_before_one_step_both_losses_count(recording, tmp_path):
+    weight = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], 1e-3)
+    for _ in range(2):
+        (weight.sum() + 3).backward()
+        (weight.sum() * 0).backward()  # as of an opponent that does not learn yet
+        optimizer.step()
+    recording.close()
+    (evidence,) = collect(tmp_path, 0)
+    assert [step.losses for step in evidence.steps] == [(1.5,), (pytest.approx(1.4995),)]
 
 
 def test_of_a_trainer_the_loaders_are_known_and_who_asks_for_their_batches(profiled):

@@ -75,6 +75,21 @@ def test_gradient_norms_count_too():
     assert found.reason.startswith("gradient norm 3")
 
 
+def test_the_loss_of_each_optimizer_counts():
+    """As of a generator, before an opponent that does not learn yet."""
+    null = Readings(losses=(0.0,) * 6, earlier_losses=tuple((each,) for each in NULL.losses))
+    spoilt = ((1.0,), (0.8,), (0.7,), (0.5,), (0.4,), (0.3,))
+    found = guard("rounding", replace(null, earlier_losses=spoilt), Untouched(null))
+    assert not found.ok
+    assert found.reason.startswith("earlier loss 3 is 14 % off")
+    near = tuple((1.000001 * each,) for (each,) in null.earlier_losses)
+    found = guard("rounding", replace(null, earlier_losses=near), Untouched(null))
+    assert found.ok
+    assert found.reason.startswith("earlier loss at most 0.000100 % off")
+    fewer = replace(null, earlier_losses=((), *null.earlier_losses[1:]))
+    assert guard("exact", null, Untouched(fewer)).ok
+
+
 @pytest.mark.parametrize("effect", ["exact", "rounding", "other-randomness", "changes-training"])
 def test_what_is_newly_not_finite_is_never_let_through(effect):
     broken = replace(NULL, losses=(*NULL.losses[:5], None), broken=6)

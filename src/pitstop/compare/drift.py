@@ -55,18 +55,15 @@ def _apart(a: Evidence, b: Evidence) -> float:
     """The largest relative difference; 0 where both are equal, 2 at most."""
     both = [
         (x, y)
-        for x, y in zip(_losses(a), _losses(b), strict=False)
+        for one, other in zip(a.steps, b.steps, strict=False)
+        for x, y in zip(one.losses, other.losses, strict=False)
         if x is not None and y is not None and x != y
     ]
     return max((abs(x - y) / max(abs(x), abs(y)) for x, y in both), default=0.0)
 
 
-def _losses(evidence: Evidence) -> list[float | None]:
-    return [step.loss for step in evidence.steps]
-
-
 def _known(evidence: Evidence) -> list[float]:
-    return [loss for loss in _losses(evidence) if loss is not None]
+    return [step.loss for step in evidence.steps if step.loss is not None]
 
 
 def _last(runs: Sequence[Evidence]) -> float:

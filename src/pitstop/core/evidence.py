@@ -41,11 +41,17 @@ class Step:
     queued_ms: float = 0.0  # what the GPU took beyond all that, where the script runs ahead of it
     device_ms: float | None = None  # between the ends of two steps, on the GPU's clock
     loss: float | None = None  # the last root of backward, unscaled; null when not finite
-    loss_finite: bool = True
+    earlier_losses: tuple[float | None, ...] = ()  # likewise, of other models and part batches
+    loss_finite: bool = True  # all of them
     gradient_norm: float | None = None  # as clip_grad_norm_ found it, before clipping
     scale: float | None = None  # of a gradient scaler
     inspected: bool = False  # looked at closely, so slower than it would be
     ended_s: float = 0.0  # since torch was imported
+
+    @property
+    def losses(self) -> tuple[float | None, ...]:
+        """All of them, the last one first: what comes before it may be missing in some steps."""
+        return self.loss, *reversed(self.earlier_losses)
 
 
 @dataclass(frozen=True, slots=True)

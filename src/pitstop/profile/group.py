@@ -8,6 +8,7 @@ from math import isfinite
 from pitstop.core.evidence import Step
 from pitstop.profile.pattern import KINDS, cycle_ends
 
+MOST_LOSSES = 8  # of a step that are kept: more are part batches, and alike
 AHEAD = 1.02  # the GPU's time over the script's, from which on the script only fills a queue
 
 
@@ -124,7 +125,7 @@ def _step_ends(slices: Sequence[Slice], kind: str) -> set[int]:
 
 
 def _step(slices: Sequence[Slice]) -> Step:
-    loss = _last(each.loss for each in slices)
+    losses = [each.loss for each in slices if each.loss is not None][-MOST_LOSSES:]
     norm = _last(each.gradient_norm for each in slices)
     scale = _last(each.scale for each in slices)
     return Step(
@@ -137,8 +138,9 @@ def _step(slices: Sequence[Slice]) -> Step:
         optimizer_ms=sum(each.optimizer for each in slices),
         other_ms=sum(each.other for each in slices),
         device_ms=_sum(each.device for each in slices),
-        loss=_finite(loss),
-        loss_finite=loss is None or isfinite(loss),
+        loss=_finite(_last(losses)),
+        earlier_losses=tuple(map(_finite, losses[:-1])),
+        loss_finite=all(map(isfinite, losses)),
         gradient_norm=_finite(norm),
         scale=_finite(scale),
         inspected=any(each.inspected for each in slices),

@@ -15,7 +15,7 @@ from torch._C import _len_torch_dispatch_stack, _len_torch_function_stack
 
 MEMORY_US = 250_000  # memory statistics take tens of microseconds: ask four times a second
 PENDING = 512  # slices in flight; a script that never lets the device catch up loses the oldest
-SLOTS = 8 * PENDING  # values in flight: loss, gradient norm and scale, some of them repeatedly
+SLOTS = 8 * PENDING  # values in flight: losses, gradient norm and scale, some of them repeatedly
 NOT_READ = (None, None)  # two columns
 UNKNOWN = (None, None, None, None, None)  # loss, gradient norm, scale, device time, dry time
 PATIENCE_SECONDS = 2.0  # at the end, with a device that still works off its queue, or hangs
@@ -82,10 +82,10 @@ class Meter:
     def complete(self, row: list[Any], values: list[Any], known: bool = False) -> list[list[Any]]:
         """Take a row; return all rows, this one or older, that are complete now.
 
-        One of which all is ``known`` already is complete as it is.
+        Of a list of ``values`` the mean is told. What is ``known`` already is complete as it is.
         """
         if known:
-            return [[*row, *NOT_READ, *values, *NOT_READ]]
+            return [[*row, *NOT_READ, *map(_number, values), *NOT_READ]]
         if row[0] - self._memory_read > MEMORY_US:
             self._memory_read = row[0]
             self.on_gpu = torch.cuda.is_initialized()
@@ -93,7 +93,7 @@ class Meter:
         else:
             row += NOT_READ
         if not self.on_gpu:
-            row += values
+            row += map(_number, values)
             row += NOT_READ
             return [row]
         if torch.cuda.is_current_stream_capturing():
@@ -151,8 +151,15 @@ def _event() -> Any:
 def _known(pending: _Pending) -> list[Any]:
     """The values, the time on the device since the slice before, and what of it was waiting."""
     device_us = _elapsed_us(pending.before, pending.event) if pending.before else None
-    numbers = [None if each is None else float(each) for each in pending.values]
-    return [*numbers, device_us, _dry_us(pending.waits)]
+    return [*map(_number, pending.values), device_us, _dry_us(pending.waits)]
+
+
+def _number(value: Any) -> float | None:
+    """What was kept, now that it can be read."""
+    if type(value) is not list:
+        return None if value is None else float(value)
+    known = [float(each) for each in value if each is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _dry_us(waits: list[Any]) -> int | None:

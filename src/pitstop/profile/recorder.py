@@ -35,6 +35,7 @@ from pitstop.profile.steps import Steps
 from pitstop.profile.writer import Writer
 
 LOSS = 14  # its column in a slice
+MOST_LOSSES = 4  # of a slice that are told, as their mean
 NO_THREAD = -1
 
 
@@ -72,7 +73,7 @@ class Recorder:
         self._last: dict[str, int] = {}  # the module of the current call
         self._stepping: dict[int, bool] = {}  # optimizers by id, and whether their step counts
         self._awaits_step = False  # a gradient scaler was asked for one, which has not begun
-        self._loss: Any = None
+        self._losses: list[Any] = []  # roots of backward since the last slice
         self._gradient_norm: Any = None
         self._scale: Any = None
         self._unscaled: tuple[int, Any] = (0, None)
@@ -171,10 +172,11 @@ class Recorder:
         root = root_of(given)
         self.loaders.backward_passes += 1
         known, loss = self._unscaled
-        self._loss = self.keep(loss if known == id(root) else root)
+        kept = self.keep(loss if known == id(root) else root)
+        self._losses.append(kept)
         self._unscaled = (0, None)
-        if self._looked_at or not self._scope.forensics.is_usual(self._loss):
-            for line in self._scope.backward_begins(root, self._loss, self.steps.done):
+        if self._looked_at or not self._scope.forensics.is_usual(kept):
+            for line in self._scope.backward_begins(root, kept, self.steps.done):
                 self._writer.line(line)
         if self._exchange.peers is not False:
             self._exchange.backward_begins(root)
@@ -184,7 +186,7 @@ class Recorder:
         """A backward pass began at a loss that is nothing to look into."""
         self.clock.enter(BACKWARD)
         self.loaders.backward_passes += 1
-        self._loss = loss
+        self._losses.append(loss)
         self._scope.forensics.is_usual(loss)
 
     def end_backward(self, *_: Any) -> None:
@@ -383,13 +385,14 @@ class Recorder:
         ]
         clock.spent = [0] * len(PHASES)
         exchange.spent_us = 0
-        values = [self._loss, self._gradient_norm, self._scale]
+        values = [self._losses[-MOST_LOSSES:], self._gradient_norm, self._scale]
         noted = clock.at_us > 0  # it is too late to read anything
         for complete in meter.complete(row, values, noted):
             self._writer.row(complete)
             if meter.on_gpu and not isfinite(complete[LOSS] or 0.0):  # there it is known late
                 self._scope.forensics.known_late()
-        self._loss = self._gradient_norm = self._scale = None
+        self._losses = []
+        self._gradient_norm = self._scale = None
 
     def _at_step_end(self, done: int) -> None:
         limit = done if self.on_step_end(done) else self._limit

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import zip_longest
 from statistics import median
 
 from pitstop.tune.readings import Output, Readings
@@ -16,6 +17,21 @@ def apart(ours: Sequence[float | None], null: Sequence[float | None]) -> list[fl
         return []
     usual = median(abs(each) for each in null if each is not None)
     return [0.0 if a is None or b is None else _relative(a, b, SMALL * usual) for a, b in both]
+
+
+def earlier_apart(run: Readings, null: Readings) -> list[float]:
+    """Likewise, of the losses before the last of each step: the one farthest off."""
+    series = [
+        apart(ours, theirs)
+        for ours, theirs in zip(_columns(run), _columns(null), strict=False)
+        if any(each is not None for each in theirs)
+    ]
+    return [max(each) for each in zip_longest(*filter(None, series), fillvalue=0.0)]
+
+
+def _columns(readings: Readings) -> list[tuple[float | None, ...]]:
+    """The last but one of each step, the one before it, and so on; steps may have fewer."""
+    return list(zip_longest(*readings.earlier_losses))
 
 
 def _relative(a: float, b: float, smallest: float) -> float:

@@ -1,7 +1,8 @@
 """Guard: whether the numbers of a changed run are still those of the untouched one.
 
 **Drift** is the largest relative difference of two losses of the same step, or of two gradient
-norms, or, where there are no losses, of what the model returned for the same inputs.
+norms, or, where there are no losses, of what the model returned for the same inputs. A step may
+have several losses, such as that of a generator and of its opponent, and each of them counts.
 
 **Tolerance.** What rounds once in the precision that the change computes in is fine. Training
 amplifies rounding, every script in its own way, so for what drifts farther that is measured: in
@@ -22,7 +23,14 @@ from statistics import fmean
 
 from pitstop.core.units import precise_percent
 from pitstop.tune.change import Effect
-from pitstop.tune.drift import apart, newly_broken, other_shapes, outputs_apart, quality
+from pitstop.tune.drift import (
+    apart,
+    earlier_apart,
+    newly_broken,
+    other_shapes,
+    outputs_apart,
+    quality,
+)
 from pitstop.tune.readings import Readings
 
 TIMES = 3.0  # of the perturbed run's drift: one run's drift is itself good to a factor of two
@@ -40,6 +48,7 @@ FLOORS = {
 
 KINDS: dict[str, Callable[[Readings, Readings], list[float]]] = {
     "loss": lambda run, null: apart(run.losses, null.losses),
+    "earlier loss": earlier_apart,
     "gradient norm": lambda run, null: apart(run.gradient_norms, null.gradient_norms),
     "output": outputs_apart,
 }
@@ -123,7 +132,8 @@ def _within(run: Readings, untouched: Untouched, effect: str, precision: str) ->
         verdict = _judge(name, ours, others, 0.0 if repeats else _floor(precision))
         if not verdict.ok:
             return verdict
-        found = found or verdict
+        if found is None or (verdict.drift or 0.0) > (found.drift or 0.0):
+            found = verdict
     if found is None:
         return Guarded(False, reason="no loss and no output in common: nothing can be proved")
     return replace(found, reason=f"{found.reason}{quality(run, untouched.null)}")

@@ -3,6 +3,7 @@
 import json
 from array import array
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from pitstop.core.evidence import Evidence
@@ -35,6 +36,7 @@ class Readings:
     """What one run computed, step by step. Of a run without losses the outputs tell."""
 
     losses: tuple[float | None, ...] = ()
+    earlier_losses: tuple[tuple[float | None, ...], ...] = ()  # those before the last of each step
     gradient_norms: tuple[float | None, ...] = ()
     broken: int | None = None  # the first step, from 1, whose loss was not finite
     batches: tuple[str, ...] = ()  # a checksum of each
@@ -42,8 +44,8 @@ class Readings:
 
     @property
     def known_losses(self) -> list[float]:
-        """The losses of the steps that have one."""
-        return [loss for loss in self.losses if loss is not None]
+        """The last of each step, and all that came before those."""
+        return [each for each in (*self.losses, *chain(*self.earlier_losses)) if each is not None]
 
 
 def read(folder: Path, evidence: Evidence) -> Readings:
@@ -51,6 +53,7 @@ def read(folder: Path, evidence: Evidence) -> Readings:
     steps = evidence.steps
     return Readings(
         losses=tuple(step.loss for step in steps),
+        earlier_losses=tuple(step.losses[1:] for step in steps),
         gradient_norms=tuple(step.gradient_norm for step in steps),
         broken=next((place for place, step in enumerate(steps, 1) if not step.loss_finite), None),
         batches=tuple(str(each) for each in lines(folder / BATCHES)),

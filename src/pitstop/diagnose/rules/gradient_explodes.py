@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from statistics import median
 
+from pitstop.core.evidence import Step
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.diagnose.recording import Recording
@@ -31,7 +32,7 @@ def gradient_explodes(recording: Recording) -> Iterator[Finding]:
     """
     steps = recording.evidence.steps
     norms = [step.gradient_norm for step in steps]
-    losses = [None if step.loss is None else abs(step.loss) for step in steps]
+    losses = [_size(step) for step in steps]
     for name, values in (("gradient norm", norms), ("loss", losses)):
         found = _explosion(values)
         if found:
@@ -43,6 +44,12 @@ def gradient_explodes(recording: Recording) -> Iterator[Finding]:
                 metrics=(Metric("step", step, "step"), Metric(name, value, "")),
             )
             return
+
+
+def _size(step: Step) -> float | None:
+    """Of all losses of a step: that of a generator may jump, and of its opponent not."""
+    known = [abs(each) for each in step.losses if each is not None]
+    return sum(known) if known else None
 
 
 def _explosion(values: Sequence[float | None]) -> tuple[int, float, float] | None:
