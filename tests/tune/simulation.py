@@ -20,7 +20,16 @@ COSTS = Costs(start_s=5.0, step_s=0.1, steps=20, toggle=Toggle(steps=4))
 
 
 def candidate(
-    name, toggles=True, options=({},), predicted=None, rivals=(), alone=False, burst=0, like=()
+    name,
+    toggles=True,
+    options=({},),
+    predicted=None,
+    rivals=(),
+    alone=False,
+    burst=0,
+    like=(),
+    *,
+    pays_with=(),
 ):
     """A change that does nothing by itself: the simulation knows what it would do."""
     change = Change(
@@ -31,7 +40,7 @@ def candidate(
         lambda _: None,
         toggles=toggles,
         alone=alone,
-        when=When(rivals=rivals, like=like),
+        when=When(rivals=rivals, like=like, pays_with=pays_with),
     )
     return Candidate(change, tuple(options), predicted, bursts=lambda *_: burst)
 

@@ -40,6 +40,7 @@ class When:
     rivals: tuple[str, ...] = ()  # kept changes beside which it makes no sense
     like: tuple[str, ...] = ()  # where one of these fails, or is no gain, so is it
     after: tuple[str, ...] = ()  # changes that decide whether it helps, and are tried first
+    pays_with: tuple[str, ...] = ()  # later ones with which it may: it is tried once more then
     quiet: bool = False  # it pays by the cores that others leave, and is judged without them only
     bursts: Callable[[Evidence, Options, bool], int] = lambda *_: 0  # of so many steps, if it waits
     epoch: Callable[[Evidence], int] = lambda _: 0  # steps of one, if it changes how they begin

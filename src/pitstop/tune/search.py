@@ -18,6 +18,10 @@ faster and drowned is tried again, all of it together, in longer blocks where si
 noisy; where they drift or fail together, by halves. They have that before what compiles is tried,
 unless it promises more and has no room behind them.
 
+**With another.** Some changes pay only with another one, as a fused GroupNorm with channels-last,
+which in turn may be slower without it. Where the first was no gain it is tried once more on top of
+the other, or, where that was no gain either, both are tried as one.
+
 **Passengers.** A change may have been kept for what a later one does as well, or along with others.
 Each is left out once more, and goes if it no longer helps.
 
@@ -45,8 +49,10 @@ from pitstop.tune.standing import Standing
 from pitstop.tune.together import (
     ENDS_EARLY,
     Drowned,
+    Together,
     closest_first,
     drowned,
+    first_look,
     seeming_gain,
     told_without,
     worth_another_look,
@@ -54,6 +60,7 @@ from pitstop.tune.together import (
 from pitstop.tune.track import Changes, Checked, RunError, Track, label
 
 REFUSED = ("drifted", "failed", "out-of-memory")
+NO_GAIN = ("noisy", "not-faster")
 ALIKE = 1.25  # times as long a wait for data, with other workers: it is not one for them
 SHARE_OF_PROMISE = 0.5  # of a gain: an option with less is not what the finding is about
 
@@ -70,6 +77,7 @@ class Search:
         self._now = Standing(track, costs, asked)
         self._joined: list[Candidate] = []  # those that were kept together
         self._again: list[Candidate] = []  # the last of what drowned that was tried once more
+        self._idle: list[Candidate] = []  # whose numbers held, and which were no gain
         self.found = Found()
 
     def run(self, candidates: Sequence[Candidate]) -> Found:
@@ -114,6 +122,8 @@ class Search:
             self._now.later = [each.first(1) for each in chosen[1:]]
             for trial in self._trials_of(candidate, len(chosen[0].options)):
                 self._publish(trial)
+            self._now.later = [each.first(1) for each in self._within(rest[1:])]
+            self._try_with_partners(candidate)
         self._now.later = []
         if too_dear:
             self.found = self.found.noted(f"not tried, since {SPENT}: {', '.join(too_dear)}")
@@ -200,7 +210,9 @@ class Search:
             if candidate.change.name in now.fresh:
                 candidate = now.unswitched(candidate)
             now.keep([candidate], checked, slower_s)
-        elif drowned(candidate, trial):
+        elif trial.verdict in NO_GAIN:
+            self._idle.append(candidate)
+        if drowned(candidate, trial):
             now.drowned.append((candidate, trial))
         return trial
 
@@ -221,6 +233,18 @@ class Search:
 
     # Once more
 
+    def _try_with_partners(self, candidate: Candidate) -> None:
+        """What pays only with this one: on top of it, or with it where it was no gain itself."""
+        now, name = self._now, candidate.change.name
+        own = [each for each in self._idle if each.change.name == name]
+        if self._asked.goal != "time" or not (own or name in {each.name for each in now.changes}):
+            return
+        for partner in [each for each in self._idle if name in each.change.when.pays_with]:
+            group = [*own, partner]
+            together = first_look(now.track, now.costs, group, now.spare_s(*group))
+            if together:
+                self._as_one(group, [together])
+
     def _try_together(self, those: Sequence[Drowned]) -> str:
         """What drowned, in blocks as long as its noise asks for; its name where it has no room."""
         now = self._now
@@ -228,7 +252,7 @@ class Search:
         if not group or group == self._again:
             return ""
         ways = closest_first(self._track, now.costs, now.base.noise, group, those)
-        left_s, later_s = now.left_s(*group), now.costs.candidates_s(now.later)
+        left_s = now.left_s(*group)
         gain = seeming_gain(group, those)
         better = [each for each in now.later if (each.predicted or 0.0) > gain]
         promised_s = now.costs.candidates_s(better)
@@ -236,9 +260,20 @@ class Search:
         if not fitting:
             return ways[0].name if ways else ""
         self._again = group
-        self._listener.doing(f"once more: {fitting[0].name}")
+        trial = self._as_one(group, fitting)
+        if trial.verdict in REFUSED and len(group) > 1:  # some of them may hold
+            half = len(group) // 2
+            for part in (group[:half], group[half:]):
+                self._try_together([each for each in those if each[0] in part])
+        return ""
+
+    def _as_one(self, group: list[Candidate], ways: Sequence[Together]) -> Trial:
+        """The first way, or the last where the script ends before that; kept if it is better."""
+        now = self._now
+        self._listener.doing(f"once more: {ways[0].name}")
         goes_on, limit = now.goes_on(group[0]), self._asked.limit_bytes
-        for together in dict.fromkeys((fitting[0], fitting[-1])):
+        later_s = now.costs.candidates_s(now.later)
+        for together in dict.fromkeys((ways[0], ways[-1])):
             checked, trial = together.tried(
                 now.changes, now.base, limit, lambda: now.left_s(*group) - later_s, goes_on
             )
@@ -247,18 +282,17 @@ class Search:
         if trial.verdict == "kept":
             now.keep(group, checked, now.slower_start_s(checked))
             self._joined += group if len(group) > 1 else []
-        if trial.verdict != "noisy":  # else others may join it
+            self._idle = [each for each in self._idle if each not in group]
+        if trial.verdict != "noisy" or len(group) == 1:  # else others may join them
             now.drowned = [each for each in now.drowned if each[0] not in group]
+        if len(group) == 1 and drowned(group[0], trial):
+            now.drowned.append((group[0], trial))
         if trial.step is None and len(group) == 1:
-            return ""  # its first trial told more
+            return trial  # its first one told more
         others = (each for each in self.found.trials if each.change != trial.change)
         self.found = replace(self.found, trials=tuple(others))
         self._publish(replace(trial, predicted=group[0].predicted if len(group) == 1 else None))
-        if trial.verdict in REFUSED and len(group) > 1:  # some of them may hold
-            half = len(group) // 2
-            for part in (group[:half], group[half:]):
-                self._try_together([each for each in those if each[0] in part])
-        return ""
+        return trial
 
     # Passengers
 

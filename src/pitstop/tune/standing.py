@@ -39,9 +39,9 @@ class Standing:
         """What of that is the time of answers on the disk, which a new question makes void."""
         return 0.0 if self.track.knows(changes) else self.track.known_s
 
-    def spare_s(self, candidate: Candidate) -> float:
-        """What is left for one candidate when later ones have their first looks, too."""
-        return self.left_s(candidate, *self.later) - self.costs.candidates_s(self.later)
+    def spare_s(self, *candidates: Candidate) -> float:
+        """What is left for some candidates when later ones have their first looks, too."""
+        return self.left_s(*candidates, *self.later) - self.costs.candidates_s(self.later)
 
     def patience_s(self, candidate: Candidate) -> float:
         """For a candidate's numbers: all but what its time, later ones and the proof will take."""

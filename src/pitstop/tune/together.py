@@ -102,6 +102,15 @@ def closest_first(
     return [each for each in tries if each.can_be_timed]
 
 
+def first_look(
+    track: Track, costs: Costs, group: Sequence[Candidate], left_s: float
+) -> Together | None:
+    """A group as one, with as many pairs as any first look has; nothing where there is no room."""
+    pairs = costs.settled(*group).first_look(left_s).pairs
+    found = Together(track, costs, group, pairs)
+    return found if found.can_be_timed and found.least_s <= left_s else None
+
+
 def told_without(
     name: str, step: Comparison, trials: Iterable[Trial], kept: Changes
 ) -> tuple[Trial, ...]:

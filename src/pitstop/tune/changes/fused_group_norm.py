@@ -9,7 +9,11 @@ if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-@change("rounding", toggles=True, when=When(device="cuda", useless=no_group_norm))
+@change(
+    "rounding",
+    toggles=True,
+    when=When(device="cuda", useless=no_group_norm, pays_with=("channels-last",)),
+)
 def fused_group_norm(script: "Script") -> None:
     """Normalise groups, and apply the SiLU after it, in one kernel of ours that keeps the layout.
 
