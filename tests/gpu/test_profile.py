@@ -24,8 +24,10 @@ for _ in range(30):
 model = nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.GroupNorm(32, 64), nn.SiLU()).cuda()
 optimizer = torch.optim.SGD(model.parameters(), 1e-3)
 images = torch.randn(8, 64, 256, 256, device="cuda")
+noise = torch.randn(64, 64, 64)
 for step in range(40):
     optimizer.zero_grad()
+    noise.cuda()
     loss = model(images).square().mean()  # the model
     loss.backward()
     optimizer.step()
@@ -84,6 +86,10 @@ def test_the_timeline_is_of_a_training_step_and_its_parts_add_up(evidence):
         evidence.timeline_ms, rel=NEARLY
     )
     assert evidence.timeline_ms == pytest.approx(evidence.median_ms(), rel=0.5)
+
+
+def test_copies_have_the_name_that_cuda_has_for_them(evidence):
+    assert "Memcpy HtoD (Pageable -> Device)" in {each.name for each in evidence.transfers}
 
 
 def test_the_line_that_waits_is_named(evidence):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pitstop.profile.gaps import Event, gaps, located
+from pitstop.profile.gaps import Event, by_name, gaps, is_transfer, located
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -146,6 +146,14 @@ def test_lines_by_the_order_of_the_waits_and_else_only_if_all_agree():
     assert {tuple(row[3:]) for row in located(found, lines) if row[0] == "sync"} == set(lines)
     assert {row[4] for row in located(found, lines[:2])} == {0}
     assert {row[4] for row in located(found, lines[:1]) if row[0] == "sync"} == {3}
+
+
+def test_transfers_keep_the_names_that_cuda_has_for_them():
+    recorded = json.loads((RECORDED / "copies.json").read_text())
+    events = [Event(*row[:4], host=bool(row[4])) for row in recorded["events"]]
+    (copy,) = by_name(each for each in events if is_transfer(each.name))
+    assert copy[:2] == ["Memcpy HtoD (Pageable -> Device)", 2]
+    assert copy[2] > 20_000
 
 
 @pytest.mark.parametrize(

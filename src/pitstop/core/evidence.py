@@ -293,8 +293,9 @@ class Evidence:
     operations: tuple[Operation, ...] = ()
     calls: tuple[ModuleCall, ...] = ()
     kernels: tuple[Kernel, ...] = ()
+    transfers: tuple[Kernel, ...] = ()  # between host and GPU, by the names that CUDA has for them
     gaps: tuple[Gap, ...] = ()
-    timeline_ms: float | None = None  # length of the step that gaps and kernels are of
+    timeline_ms: float | None = None  # length of the step that these three are of
     zeroed: tuple[Zeroed, ...] = ()
     rebuilt: tuple[ModuleCall, ...] = ()  # outermost models that the step before did not have
     kept: tuple[Kept, ...] = ()

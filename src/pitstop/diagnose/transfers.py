@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
-from pitstop.core.evidence import Line, Operation
+from pitstop.core.evidence import Evidence, Line, Operation
+from pitstop.diagnose.loading import feeding_loader
 from pitstop.diagnose.operations import by_line, tensors
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.waits import copied_bytes, is_transfer
 
+TO_DEVICE, PAGEABLE = "Memcpy HtoD", "Pageable"  # as CUDA calls such a copy
 WORTH_MENTIONING = 0.01  # of the step; a suspicion that costs less is cleared
 
 
@@ -39,6 +41,19 @@ def blocking_transfers(recording: Recording) -> list[Transfer]:
             calls, size = sum(each.calls for each in copies), sum(map(copied_bytes, copies))
             found.append(Transfer(line, _starts_on_host(copies[0]), calls, size, ms))
     return sorted(found, key=lambda each: -each.ms)
+
+
+def are_pageable(evidence: Evidence) -> bool:
+    """Whether copies to the GPU are from memory that is not pinned.
+
+    What CUDA says of most of them; else a loader that does not pin.
+    """
+    copies = [each for each in evidence.transfers if TO_DEVICE in each.name]
+    if copies:
+        pageable = sum(each.micros for each in copies if PAGEABLE in each.name)
+        return 2 * pageable > sum(each.micros for each in copies)  # numbers are copied so as well
+    loader = feeding_loader(evidence)
+    return loader is not None and not loader.pinned
 
 
 def _starts_on_host(operation: Operation) -> bool:

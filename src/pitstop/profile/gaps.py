@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import Any
 
 Place = tuple[str, int, str]  # path, line, function
 Span = tuple[float, float]
@@ -113,6 +114,18 @@ def _waits(calls: Sequence[Event], device: Sequence[Event], marks: Sequence[floa
         found.append(Wait(number, begin, call.end, cause, call.end - begin, fetches))
         number += 1
     return found
+
+
+def by_name(events: Iterable[Event]) -> list[list[Any]]:
+    """All that ran on the device by name, with calls and µs."""
+    found: dict[str, list[float]] = {}
+    for event in events:
+        if not event.host:
+            total = found.setdefault(event.name, [0, 0.0])
+            total[0] += 1
+            total[1] += event.end - event.start
+    rows = [[name, int(calls), round(micros, 1)] for name, (calls, micros) in found.items()]
+    return sorted(rows, key=lambda row: -row[2])
 
 
 def is_transfer(name: str) -> bool:

@@ -40,6 +40,7 @@ def read_inspection(notes: Sequence[dict[str, Any]]) -> Evidence:
         operations=tuple(_operations(last, earlier)),
         calls=calls,
         kernels=tuple(Kernel(*row) for row in timeline.get("kernels") or last.get("kernels", ())),
+        transfers=tuple(Kernel(*row) for row in timeline.get("transfers", ())),
         gaps=tuple(_row(Gap, [*row[:3], row[3:]]) for row in timeline.get("gaps", ())),
         timeline_ms=timeline["timeline"] / 1e3 if "timeline" in timeline else None,
         zeroed=tuple(_row(Zeroed, row) for row in last.get("zeroed", ())),

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._C._autograd import DeviceType
 
-from pitstop.profile.gaps import Event, Place, gaps, is_transfer, located
+from pitstop.profile.gaps import Event, Place, by_name, gaps, is_transfer, located
 from pitstop.profile.profiler import Profiler
 
 STEPS = 3  # the first refills the queue
@@ -37,7 +37,7 @@ class Timeline:
         return len(self._marks_us) > STEPS
 
     def stop(self, sync_lines: Sequence[Place]) -> dict[str, Any]:
-        """Idle stretches and kernels of one step, as plain values for the recording.
+        """Idle stretches, kernels and transfers of one step, as plain values for the recording.
 
         ``sync_lines`` are those that waited for the device in an inspected step, in order.
         """
@@ -47,10 +47,12 @@ class Timeline:
         events, marks = list(_events(seen)), self._marks_us
         ends = range(2, len(marks))
         end = min(ends, key=lambda each: marks[each] - marks[each - 1])
+        inside = [each for each in events if marks[end - 1] <= each.start < marks[end]]
         return {
             "timeline": marks[end] - marks[end - 1],
             "gaps": located(gaps(events, marks, end), sync_lines),
-            "kernels": _kernels(events, marks[end - 1], marks[end]),
+            "kernels": by_name(each for each in inside if not is_transfer(each.name)),
+            "transfers": by_name(each for each in inside if is_transfer(each.name)),
         }
 
     def cancel(self) -> None:
@@ -81,15 +83,3 @@ def _events(seen: Any) -> Iterator[Event]:
         host = event.device_type() == DeviceType.CPU
         end = start + event.duration_ns() / 1e3
         yield Event(event.name(), start, end, event.correlation_id(), host)
-
-
-def _kernels(events: Sequence[Event], begin: float, end: float) -> list[list[Any]]:
-    """All that ran on the device by name, with calls and µs; transfers are idle time."""
-    found: dict[str, list[float]] = {}
-    for event in events:
-        if begin <= event.start < end and not event.host and not is_transfer(event.name):
-            total = found.setdefault(event.name, [0, 0.0])
-            total[0] += 1
-            total[1] += event.end - event.start
-    rows = [[name, int(calls), round(micros, 1)] for name, (calls, micros) in found.items()]
-    return sorted(rows, key=lambda row: -row[2])

@@ -1,6 +1,7 @@
 import pytest
 
 from diagnose.builders import line, operation, recording, without_ledger
+from pitstop.core.evidence import Kernel, Loader
 from pitstop.core.ledger import Row
 from pitstop.diagnose.rules.blocking_copy import blocking_copy
 
@@ -19,6 +20,20 @@ def test_names_each_line_with_what_the_ledger_has_for_it():
         "4.0 MiB are copied to the GPU, and Python waits: 5.00 ms of 100 ms."
     )
     assert finding.changes == ("non-blocking",)
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_what_no_loader_could_pin_is_left_to_the_user(trains):
+    """From a tensor in ordinary memory a copy waits, whatever it is told."""
+    found = recording(
+        Row("transfer", 5, "", line(20)),
+        device="cuda",
+        operations=(copied(),),
+        transfers=(Kernel("Memcpy HtoD (Pageable -> Device)", 1, 5e3),),
+        loaders=(Loader("Photographs", 2, batches=9, trains=trains),),
+    )
+    (finding,) = blocking_copy(found)
+    assert finding.changes == (("non-blocking",) if trains else ())
 
 
 def test_a_copy_off_the_gpu_needs_an_event():

@@ -8,6 +8,7 @@ from pitstop.diagnose.rules.pageable_batches import pageable_batches
 COPIES_AT = line(20)
 PAGEABLE = Kernel("Memcpy HtoD (Pageable -> Device)", 1, 900.0)
 PINNED = Kernel("Memcpy HtoD (Pinned -> Device)", 1, 300.0)
+NUMBERS = Kernel("Memcpy HtoD (Pageable -> Device)", 40, 60.0)
 
 
 def copies(ms=8.0, device="cuda", size=4 << 20, source="cpu", **evidence):
@@ -27,17 +28,18 @@ def test_names_the_loader_that_does_not_pin():
 
 
 def test_names_the_copy_where_the_data_is_in_memory():
-    (finding,) = pageable_batches(copies(kernels=(PAGEABLE,)))
+    (finding,) = pageable_batches(copies(transfers=(PAGEABLE,)))
     assert finding.span.line == 20
 
 
 @pytest.mark.parametrize(
     "run",
     [
-        copies(kernels=(PINNED,), loaders=(loader(),)),  # CUDA knows better
+        copies(transfers=(PINNED,), loaders=(loader(),)),  # CUDA knows better
+        copies(transfers=(PINNED, NUMBERS)),
         copies(loaders=(loader(pinned=True),)),
         copies(source="cuda", loaders=(loader(),)),  # off the GPU
-        copies(kernels=(PINNED, Kernel("Memcpy DtoH (Device -> Pageable)", 1, 9.0))),
+        copies(transfers=(PINNED, Kernel("Memcpy DtoH (Device -> Pageable)", 1, 9.0))),
         copies(0.9, loaders=(loader(),)),
         copies(device="cpu", loaders=(loader(),)),
         copies(size=1 << 10, loaders=(loader(),)),  # a few labels

@@ -6,9 +6,10 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
 from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.loading import feeding_loader
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.transfers import blocking_transfers
+from pitstop.diagnose.transfers import are_pageable, blocking_transfers
 
 
 @rule("PIT203")
@@ -30,6 +31,7 @@ def blocking_copy(recording: Recording) -> Iterator[Finding]:
     ledger = recording.ledger
     if ledger is None:
         return
+    by_hand = are_pageable(recording.evidence) and feeding_loader(recording.evidence) is None
     for each in blocking_transfers(recording):
         way = "to the GPU" if each.to_device else "off the GPU"
         pinned = "pinned memory and non_blocking=True"
@@ -45,5 +47,5 @@ def blocking_copy(recording: Recording) -> Iterator[Finding]:
                 Metric("cost", each.ms, "ms"),
             ),
             saving=ledger.share(each.ms),
-            changes=("non-blocking",) if each.to_device else (),
+            changes=("non-blocking",) if each.to_device and not by_hand else (),
         )

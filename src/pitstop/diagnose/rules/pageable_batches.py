@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
@@ -10,10 +9,9 @@ from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.loading import feeding_loader, settings
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.transfers import blocking_transfers
+from pitstop.diagnose.transfers import are_pageable, blocking_transfers
 
 BY_HAND = "keep the data in pinned memory: .pin_memory()"
-TO_DEVICE, PAGEABLE = "Memcpy HtoD", "Pageable"  # as CUDA calls such a copy
 
 
 @rule("PIT103")
@@ -32,7 +30,7 @@ def pageable_batches(recording: Recording) -> Iterator[Finding]:
     """
     ledger, evidence = recording.ledger, recording.evidence
     copies = [each for each in blocking_transfers(recording) if each.to_device]
-    if ledger is None or not copies or not _is_pageable(evidence):
+    if ledger is None or not copies or not are_pageable(evidence):
         return
     loader = feeding_loader(evidence)
     ms, size = sum(each.ms for each in copies), sum(each.copied_bytes for each in copies)
@@ -46,12 +44,3 @@ def pageable_batches(recording: Recording) -> Iterator[Finding]:
         saving=ledger.share(ms),
         changes=("loader",) if loader else (),
     )
-
-
-def _is_pageable(evidence: Evidence) -> bool:
-    """What CUDA says of the copies; else a loader that does not pin."""
-    copies = [each.name for each in evidence.kernels if TO_DEVICE in each.name]
-    if copies:
-        return any(PAGEABLE in name for name in copies)
-    loader = feeding_loader(evidence)
-    return loader is not None and not loader.pinned
