@@ -34,6 +34,16 @@ def test_gains_that_drown_one_by_one_are_tried_together(length):
     assert leading(found, "time").verdict == "better"
 
 
+@pytest.mark.parametrize("number", [2, 3])
+def test_what_would_count_for_nothing_has_no_closer_look(number):
+    """Of 0.45 % each, two are less than a hundredth."""
+    track = Uneven(lambda on: 100.0 * 0.9955 ** len(on), noise=0.0, budget_s=300.0)
+    found = search(track, SMALL[:number])
+    assert set(verdicts(found).values()) == {"noisy"}
+    assert len(found.trials) == (2 if number == 2 else 4)
+    assert found.notes == ()
+
+
 def test_what_was_kept_together_stays_and_what_came_before_may_go():
     """bf16 helps until all the others are there."""
 

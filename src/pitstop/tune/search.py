@@ -34,6 +34,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from pitstop.compare.pairs import SMALLEST
 from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial
 from pitstop.tune import budget, weigh
@@ -251,9 +252,11 @@ class Search:
         group = worth_another_look(those, now.kept)
         if not group or group == self._again:
             return ""
+        gain = seeming_gain(group, those)
+        if gain < SMALLEST:  # it would count for nothing if it were true
+            return ""
         ways = closest_first(self._track, now.costs, now.base.noise, group, those)
         left_s = now.left_s(*group)
-        gain = seeming_gain(group, those)
         better = [each for each in now.later if (each.predicted or 0.0) > gain]
         promised_s = now.costs.candidates_s(better)
         fitting = [each for each in ways if each.least_s <= left_s - promised_s]
