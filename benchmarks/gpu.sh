@@ -24,7 +24,9 @@ export PITSTOP_CACHE=${PITSTOP_CACHE:-/tmp/pitstop-cache}
 mkdir -p "$OUT"
 work=$(mktemp -d)
 searches=${TMPDIR:-/tmp}/pitstop-searches  # they outlive the call
-[ -d carry/site-packages ] && "$PYTHON" -m compileall -q -j 0 carry/site-packages src >/dev/null  # else each trial would
+export PYTHONPYCACHEPREFIX=${TMPDIR:-/tmp}/pitstop-pycache  # else each trial compiles all that it imports
+packages=$("$PYTHON" -c 'import numpy, PIL, torch; print(*(each.__path__[0] for each in (numpy, PIL, torch)))')
+[ -d "$PYTHONPYCACHEPREFIX" ] || "$PYTHON" -m compileall -q -j 0 $(ls -d carry/site-packages 2>/dev/null) src $packages >/dev/null
 
 pitstop() { "$PYTHON" -m pitstop "$@"; }
 
