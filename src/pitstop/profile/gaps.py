@@ -7,6 +7,7 @@ none: then it is the host itself that is slow, launching kernels or running Pyth
 does with data that it had to wait for could not have run earlier either: that is Python, too.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -116,14 +117,12 @@ def _waits(calls: Sequence[Event], device: Sequence[Event], marks: Sequence[floa
     return found
 
 
-def by_name(events: Iterable[Event]) -> list[list[Any]]:
-    """All that ran on the device by name, with calls and µs."""
-    found: dict[str, list[float]] = {}
-    for event in events:
-        if not event.host:
-            total = found.setdefault(event.name, [0, 0.0])
-            total[0] += 1
-            total[1] += event.end - event.start
+def by_name(ran: Iterable[tuple[str, float]]) -> list[list[Any]]:
+    """Names with calls and µs, the longest first, of names and µs one by one."""
+    found: dict[str, list[float]] = defaultdict(lambda: [0, 0.0])
+    for name, micros in ran:
+        found[name][0] += 1
+        found[name][1] += micros
     rows = [[name, int(calls), round(micros, 1)] for name, (calls, micros) in found.items()]
     return sorted(rows, key=lambda row: -row[2])
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch._C._autograd import DeviceType
 
-from pitstop.profile.gaps import WAITS, is_transfer
+from pitstop.profile.gaps import WAITS, by_name, is_transfer
 from pitstop.profile.profiler import Profiler
 from pitstop.profile.watch import RANGE
 
@@ -62,7 +62,8 @@ class KernelTimes:
         self.waits = waits(events, operations)
         if self._trace:
             _write_trace(profile, self._trace)
-        return by_operation, _by_name(ran)
+        micros = ((each.name, (each.end_ns - each.start_ns) / 1e3) for each in ran)
+        return by_operation, by_name(micros)
 
 
 def operations_by_caller(events: Sequence[Seen]) -> dict[int, int]:
@@ -150,12 +151,3 @@ def _micros(ran: Sequence[Seen], operations: dict[int, int]) -> dict[int, float]
 
 def _converts_layout(kernel: Seen) -> bool:
     return any(part in kernel.name.lower() for part in LAYOUT)
-
-
-def _by_name(ran: Sequence[Seen]) -> list[list[Any]]:
-    found: dict[str, list[float]] = defaultdict(lambda: [0, 0.0])
-    for kernel in ran:
-        found[kernel.name][0] += 1
-        found[kernel.name][1] += (kernel.end_ns - kernel.start_ns) / 1e3
-    rows = [[name, int(calls), round(micros, 1)] for name, (calls, micros) in found.items()]
-    return sorted(rows, key=lambda row: -row[2])

@@ -10,6 +10,7 @@ before it is written, and what happens in short steps is heard of a little later
 """
 
 import sys
+from collections import deque
 from collections.abc import Callable
 from math import isfinite
 from threading import get_ident
@@ -73,7 +74,7 @@ class Recorder:
         self._last: dict[str, int] = {}  # the module of the current call
         self._stepping: dict[int, bool] = {}  # optimizers by id, and whether their step counts
         self._awaits_step = False  # a gradient scaler was asked for one, which has not begun
-        self._losses: list[Any] = []  # roots of backward since the last slice
+        self._losses: deque[Any] = deque(maxlen=MOST_LOSSES)  # roots of backward in this slice
         self._gradient_norm: Any = None
         self._scale: Any = None
         self._unscaled: tuple[int, Any] = (0, None)
@@ -385,13 +386,13 @@ class Recorder:
         ]
         clock.spent = [0] * len(PHASES)
         exchange.spent_us = 0
-        values = [self._losses[-MOST_LOSSES:], self._gradient_norm, self._scale]
+        values = [list(self._losses), self._gradient_norm, self._scale]
         noted = clock.at_us > 0  # it is too late to read anything
         for complete in meter.complete(row, values, noted):
             self._writer.row(complete)
             if meter.on_gpu and not isfinite(complete[LOSS] or 0.0):  # there it is known late
                 self._scope.forensics.known_late()
-        self._losses = []
+        self._losses.clear()
         self._gradient_norm = self._scale = None
 
     def _at_step_end(self, done: int) -> None:

@@ -47,12 +47,14 @@ class Timeline:
         events, marks = list(_events(seen)), self._marks_us
         ends = range(2, len(marks))
         end = min(ends, key=lambda each: marks[each] - marks[each - 1])
-        inside = [each for each in events if marks[end - 1] <= each.start < marks[end]]
+        begin_us, end_us = marks[end - 1], marks[end]
+        inside = [each for each in events if begin_us <= each.start < end_us]
+        ran = [(each.name, each.end - each.start) for each in inside if not each.host]
         return {
-            "timeline": marks[end] - marks[end - 1],
+            "timeline": end_us - begin_us,
             "gaps": located(gaps(events, marks, end), sync_lines),
-            "kernels": by_name(each for each in inside if not is_transfer(each.name)),
-            "transfers": by_name(each for each in inside if is_transfer(each.name)),
+            "kernels": by_name(each for each in ran if not is_transfer(each[0])),
+            "transfers": by_name(each for each in ran if is_transfer(each[0])),
         }
 
     def cancel(self) -> None:
