@@ -77,11 +77,11 @@ def test_accumulated_batches_make_one_step_and_their_times_add_up():
 
 
 def test_every_loss_of_a_step_counts_and_is_found_from_its_last():
-    critic, generator = piece(number=1, loss=0.5), piece(number=2, loss=2.0)
+    critic, generator = piece(number=1, losses=(0.5,)), piece(number=2, losses=(2.0,))
     first, second = group([critic, generator, piece("epoch"), critic, generator]).steps
     assert first.loss == second.loss == 2.0
     assert first.losses == (2.0, 0.5)
-    broken = group([piece(number=1, loss=float("nan")), generator] * 2).steps
+    broken = group([piece(number=1, losses=(float("nan"),)), generator] * 2).steps
     assert [step.loss_finite for step in broken] == [False, False]
     assert broken[0].losses == (2.0, None)
 
@@ -129,9 +129,7 @@ def test_a_run_without_events_has_no_step():
 
 
 def test_a_loss_that_is_not_finite_is_said_so():
-    rows = [piece(backward=1.0)]
-    object.__setattr__(rows[0], "loss", float("nan"))
-    (step,) = group(rows).steps
+    (step,) = group([piece(backward=1.0, losses=(float("nan"),))]).steps
     assert (step.loss, step.loss_finite) == (None, False)
 
 

@@ -60,7 +60,7 @@ def test_of_two_backward_passes_before_one_step_both_losses_count(recording, tmp
         optimizer.step()
     recording.close()
     (evidence,) = collect(tmp_path, 0)
-    assert [step.losses for step in evidence.steps] == [(1.5,), (pytest.approx(1.4995),)]
+    assert [step.losses for step in evidence.steps] == [(0.0, 3.0), (0.0, pytest.approx(2.999))]
 
 
 def test_of_a_trainer_the_loaders_are_known_and_who_asks_for_their_batches(profiled):

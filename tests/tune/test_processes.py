@@ -211,6 +211,30 @@ def test_a_change_that_makes_dropout_fall_elsewhere_is_judged_by_the_mean_over_s
     assert {each.seed for each in script.plans} == {0, 1, 2}
 
 
+def test_what_comes_after_other_batches_is_held_against_the_run_before_it(track):
+    """The mean over seeds would let a network that learns nothing pass."""
+
+    def random_data(asked):
+        kept = [each.name for each in asked.changes if each.name == "loader"]
+        draws = random.Random(f"{asked.seed} {kept}")
+        size = rounding(asked)
+        return [draws.uniform(0.5, 1.5) * each for each in size]
+
+    script = Script(random_data)
+    ours = track(script)
+    assert ours.check(wanted("loader")).refused is None
+    runs = len(script.plans)
+    assert ours.check(wanted("loader", "fused")).refused is None
+    assert {each.seed for each in script.plans[runs:]} == {0}
+    spoilt = Script(
+        lambda asked: [x * (1 + 0.02 * ("exact" in str(asked))) for x in random_data(asked)]
+    )
+    ours = track(spoilt)
+    assert ours.check(wanted("loader")).refused is None
+    assert ours.check(wanted("loader", "exact")).refused == "drifted"
+    assert track(spoilt).check(wanted("loader", "exact")).refused == "drifted"  # when resumed
+
+
 def test_what_the_first_steps_take_beyond_the_usual_is_told(track):
     assert track(Script(rounding, first_ms=34_100.0)).check(wanted("fused")).slow_s == 34.0
     assert track(Script(rounding)).check(wanted("fused")).slow_s == 0.0

@@ -19,6 +19,7 @@ from pitstop.tune.trials import Settings, run_trial
 from pitstop.tune.turns import my_turn
 from pitstop.tune.written import folders_of, snapshot
 
+SCRIPTS = Path(__file__).parents[1] / "profile" / "scripts"
 pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
 
 TRAINS = """
@@ -107,6 +108,13 @@ def test_a_script_that_saves_and_resumes_starts_from_the_users_state_each_time(h
     assert runs[0].readings.batches == runs[1].readings.batches
     assert runs[1].outcomes[-1].name == "bf16"
     assert runs[0].peak_bytes
+
+
+def test_of_two_networks_every_loss_is_read(here):
+    run = trial(here, (SCRIPTS / "gan.py").read_text(), Plan(seed=1, outputs=True))
+    printed = [[float.fromhex(word) for word in line.split()] for line in run.recording.printed()]
+    both = zip(run.readings.losses, run.readings.earlier_losses, strict=True)
+    assert [[*reversed(earlier), last] for last, earlier in both] == printed
 
 
 def test_a_script_that_hangs_is_ended_with_all_that_it_started(here):

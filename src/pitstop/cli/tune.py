@@ -43,8 +43,8 @@ Exit code: 0 done, also where nothing helps; 2 could not run; 130 ended by Ctrl-
     type=click.FloatRange(min=0, min_open=True),
     help="Minutes at most; 30, or with --resume as many as before.",
 )
-@click.option("--only", default="", metavar="CHANGES", help="Try these only: tf32,loader.")
-@click.option("--skip", default="", metavar="CHANGES", help="Do not try these.")
+@click.option("--only", multiple=True, metavar="CHANGES", help="Try these only: tf32,loader.")
+@click.option("--skip", multiple=True, metavar="CHANGES", help="Do not try these.")
 @click.option("--metric", "metrics", multiple=True, help="A number to guard: 'psnr=(\\S+)'.")
 @click.option("--lower-better", multiple=True, metavar="NAME", help="Of --metric: lower is better.")
 @click.option("--vary", "varied", default="", help="Sweep an option: '--batch_size 4,8,16'.")
@@ -63,8 +63,8 @@ def command(
     goal: Goal,
     steps: int | None,
     budget: float | None,
-    only: str,
-    skip: str,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
     metrics: tuple[str, ...],
     lower_better: tuple[str, ...],
     varied: str,
@@ -124,5 +124,5 @@ def _refuse_to_replace(folder: Path | None) -> None:
             raise PitstopError(f"{name} is there already: move it away, or give --force")
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(each.strip() for each in text.split(",") if each.strip())
+def _names(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(each.strip() for each in ",".join(texts).split(",") if each.strip())

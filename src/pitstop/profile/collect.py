@@ -90,6 +90,8 @@ def _slice(value: Any) -> Slice | None:
         named["ended_s"] /= 1e6
         for each in TIMES:
             named[each] /= 1e3
+        if type(named["losses"]) is not list:  # as recordings had it before there were several
+            named["losses"] = [] if named["losses"] is None else [named["losses"]]
         for each in DEVICE_TIMES:
             named[each] = None if named[each] is None else named[each] / 1e3
         return msgspec.convert(named, Slice, strict=False)

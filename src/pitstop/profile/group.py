@@ -8,7 +8,7 @@ from math import isfinite
 from pitstop.core.evidence import Step
 from pitstop.profile.pattern import KINDS, cycle_ends
 
-MOST_LOSSES = 8  # of a step that are kept: more are part batches, and alike
+MOST_LOSSES = 32  # of a step that are kept: critics step up to ten times as often
 AHEAD = 1.02  # the GPU's time over the script's, from which on the script only fills a queue
 
 
@@ -30,7 +30,7 @@ class Slice:
     collective: float = 0.0  # in calls of torch.distributed, part of the phases above
     peak: int | None = None
     reserved: int | None = None
-    loss: float | None = None
+    losses: tuple[float, ...] = ()  # roots of backward
     gradient_norm: float | None = None
     scale: float | None = None
     device: float | None = None
@@ -125,7 +125,7 @@ def _step_ends(slices: Sequence[Slice], kind: str) -> set[int]:
 
 
 def _step(slices: Sequence[Slice]) -> Step:
-    losses = [each.loss for each in slices if each.loss is not None][-MOST_LOSSES:]
+    losses = [loss for each in slices for loss in each.losses]
     norm = _last(each.gradient_norm for each in slices)
     scale = _last(each.scale for each in slices)
     return Step(
@@ -139,7 +139,7 @@ def _step(slices: Sequence[Slice]) -> Step:
         other_ms=sum(each.other for each in slices),
         device_ms=_sum(each.device for each in slices),
         loss=_finite(_last(losses)),
-        earlier_losses=tuple(map(_finite, losses[:-1])),
+        earlier_losses=tuple(map(_finite, losses[-MOST_LOSSES:-1])),
         loss_finite=all(map(isfinite, losses)),
         gradient_norm=_finite(norm),
         scale=_finite(scale),

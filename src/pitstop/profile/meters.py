@@ -17,7 +17,13 @@ MEMORY_US = 250_000  # memory statistics take tens of microseconds: ask four tim
 PENDING = 512  # slices in flight; a script that never lets the device catch up loses the oldest
 SLOTS = 8 * PENDING  # values in flight: losses, gradient norm and scale, some of them repeatedly
 NOT_READ = (None, None)  # two columns
-UNKNOWN = (None, None, None, None, None)  # loss, gradient norm, scale, device time, dry time
+UNKNOWN: tuple[Any, ...] = (
+    [],
+    None,
+    None,
+    None,
+    None,
+)  # losses, gradient norm, scale, device time, dry time
 PATIENCE_SECONDS = 2.0  # at the end, with a device that still works off its queue, or hangs
 MOST_WAITS = 64  # of one slice that are timed; only a slice of validation has more
 
@@ -82,7 +88,7 @@ class Meter:
     def complete(self, row: list[Any], values: list[Any], known: bool = False) -> list[list[Any]]:
         """Take a row; return all rows, this one or older, that are complete now.
 
-        Of a list of ``values`` the mean is told. What is ``known`` already is complete as it is.
+        One of which all is ``known`` already is complete as it is.
         """
         if known:
             return [[*row, *NOT_READ, *map(_number, values), *NOT_READ]]
@@ -154,12 +160,11 @@ def _known(pending: _Pending) -> list[Any]:
     return [*map(_number, pending.values), device_us, _dry_us(pending.waits)]
 
 
-def _number(value: Any) -> float | None:
-    """What was kept, now that it can be read."""
-    if type(value) is not list:
-        return None if value is None else float(value)
-    known = [float(each) for each in value if each is not None]
-    return sum(known) / len(known) if known else None
+def _number(value: Any) -> Any:
+    """What was kept, now that it can be read: a number, or several."""
+    if type(value) is list:
+        return [float(each) for each in value if each is not None]
+    return None if value is None else float(value)
 
 
 def _dry_us(waits: list[Any]) -> int | None:

@@ -35,8 +35,8 @@ from pitstop.profile.scope import Scope
 from pitstop.profile.steps import Steps
 from pitstop.profile.writer import Writer
 
-LOSS = 14  # its column in a slice
-MOST_LOSSES = 4  # of a slice that are told, as their mean
+LOSSES = 14  # their column in a slice
+MOST_LOSSES = 16  # of a slice
 NO_THREAD = -1
 
 
@@ -390,7 +390,7 @@ class Recorder:
         noted = clock.at_us > 0  # it is too late to read anything
         for complete in meter.complete(row, values, noted):
             self._writer.row(complete)
-            if meter.on_gpu and not isfinite(complete[LOSS] or 0.0):  # there it is known late
+            if meter.on_gpu and not all(map(isfinite, complete[LOSSES])):  # there it is known late
                 self._scope.forensics.known_late()
         self._losses.clear()
         self._gradient_norm = self._scale = None

@@ -7,6 +7,8 @@ from statistics import median
 
 from pitstop.tune.readings import Output, Readings
 
+HALF_LIMITS = (65504.0,)  # of float16
+LARGE = 1e30  # such values come from masks: beside their squares nothing counts
 SMALL = 0.1  # of the usual loss: what is smaller is held against this, since zero has no percent
 
 
@@ -17,6 +19,11 @@ def apart(ours: Sequence[float | None], null: Sequence[float | None]) -> list[fl
         return []
     usual = median(abs(each) for each in null if each is not None)
     return [0.0 if a is None or b is None else _relative(a, b, SMALL * usual) for a, b in both]
+
+
+def series(readings: Readings) -> list[tuple[float | None, ...]]:
+    """The last losses of all steps, those before them, and so on; steps may have fewer."""
+    return [readings.losses, *_columns(readings)]
 
 
 def earlier_apart(run: Readings, null: Readings) -> list[float]:
@@ -30,7 +37,7 @@ def earlier_apart(run: Readings, null: Readings) -> list[float]:
 
 
 def _columns(readings: Readings) -> list[tuple[float | None, ...]]:
-    """The last but one of each step, the one before it, and so on; steps may have fewer."""
+    """Those before the last of each step, the nearest first."""
     return list(zip_longest(*readings.earlier_losses))
 
 
@@ -46,14 +53,22 @@ def outputs_apart(run: Readings, null: Readings) -> list[float]:
 
 
 def _error(ours: Output, null: Output) -> float:
-    power = math.fsum(b * b for b in null.values if math.isfinite(b))
+    power = math.fsum(b * b for b in null.values if not _mask(b))
     error = _squares(ours, null)
     return math.sqrt(error / power) if power else math.sqrt(error)
 
 
 def _squares(ours: Output, null: Output) -> float:
     pairs = zip(ours.values, null.values, strict=False)
-    return math.fsum((a - b) ** 2 for a, b in pairs if math.isfinite(a) and math.isfinite(b))
+    return math.fsum((a - b) ** 2 for a, b in pairs if not _mask(a) and not _mask(b))
+
+
+def _mask(value: float) -> str:
+    """What is a mark rather than a number, such as the -inf of a mask; else empty."""
+    if math.isnan(value):
+        return "nan"
+    marks = not math.isfinite(value) or abs(value) in HALF_LIMITS or abs(value) > LARGE
+    return ("+" if value > 0 else "-") if marks else ""
 
 
 def quality(run: Readings, null: Readings) -> str:
@@ -70,7 +85,7 @@ def quality(run: Readings, null: Readings) -> str:
 
 
 def other_shapes(run: Readings, null: Readings) -> str:
-    """How the outputs differ before any of their numbers is looked at; empty: they do not."""
+    """How the outputs differ before the size of any number counts; empty: they do not."""
     if null.known_losses:
         return ""
     if len(run.outputs) < len(null.outputs):
@@ -78,13 +93,15 @@ def other_shapes(run: Readings, null: Readings) -> str:
     for number, (ours, theirs) in enumerate(zip(run.outputs, null.outputs, strict=False), 1):
         if ours.shape != theirs.shape:
             return f"output {number} has the shape {list(ours.shape)}, not {list(theirs.shape)}"
+        if any(_mask(a) != _mask(b) for a, b in zip(ours.values, theirs.values, strict=False)):
+            return f"output {number} is not finite, or masked, in other places"
     return ""
 
 
 def newly_broken(run: Readings, null: Readings) -> str:
     """What is not finite, and was in the untouched run; empty: nothing."""
-    if run.broken and not null.broken:
-        return f"the loss of step {run.broken} is not finite"
+    if broken := sorted({*run.broken} - {*null.broken}):
+        return f"the loss of step {broken[0]} is not finite"
     for number, (ours, theirs) in enumerate(zip(run.outputs, null.outputs, strict=False), 1):
         if not _finite(ours) and _finite(theirs):
             return f"output {number} of {ours.module} is not finite"

@@ -11,7 +11,8 @@ three times the drift of that run is allowed. One such run may drift little by l
 twice that far off is held against two more. What counts for a step is the drift up to that step:
 the first steps, before anything is amplified, are held to little. A single step may agree by luck,
 so the first five count as one. Where a unit of that precision makes another loss of it, as with a
-large constant that half precision cannot hold, no more than a third is allowed all the same.
+large constant that half precision cannot hold, or where the script does not repeat itself, no more
+than a third is allowed all the same.
 
 **Other randomness.** Where all batches are equal the losses must agree as well. Else the dataset
 draws random numbers, and only the mean loss over three seeds can be compared.
@@ -19,6 +20,7 @@ draws random numbers, and only the mean loss over three seeds can be compared.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from statistics import fmean
 
 from pitstop.core.units import precise_percent
@@ -30,6 +32,7 @@ from pitstop.tune.drift import (
     other_shapes,
     outputs_apart,
     quality,
+    series,
 )
 from pitstop.tune.readings import Readings
 
@@ -102,16 +105,23 @@ def _other_randomness(
             return replace(found, reason=f"equal batches, {found.reason}")
     else:
         found = Guarded(False, reason="the batches differ")
-    null, ours = (
-        _means(each) for each in ((untouched.null, *untouched.other_seeds), (run, *other_seeds))
-    )
-    if len(null) < SEEDS or len(ours) < SEEDS:
-        return replace(found, needs_seeds=bool(null and ours))
+    both = (untouched.null, *untouched.other_seeds), (run, *other_seeds)
+    columns = [
+        (null, ours) for null, ours in zip(*map(_means, both), strict=False) if null and ours
+    ]
+    if min(map(len, both)) < SEEDS or not columns:
+        return replace(found, needs_seeds=bool(columns))
+    verdicts = [_of_seeds(null, ours, found.reason) for null, ours in columns]
+    return max(verdicts, key=lambda each: (not each.ok, each.drift or 0.0))
+
+
+def _of_seeds(null: Sequence[float], ours: Sequence[float], before: str) -> Guarded:
+    """Hold the mean losses of some seeds against those of the untouched script."""
     size = max(abs(fmean(null)), abs(fmean(ours))) or 1.0
     drift = abs(fmean(ours) - fmean(null)) / size
     allowed = max(SPREADS * (max(null) - min(null)) / size, FLOORS["float32"])
     if drift > allowed and min(null) == max(null):
-        return replace(found, reason=f"{found.reason}, and seeds do not move the script's own")
+        return Guarded(False, reason=f"{before}, and seeds do not move the script's own")
     return Guarded(
         drift <= allowed,
         drift,
@@ -148,8 +158,8 @@ def _series(
         if ours := drifts_of(run, null):
             again = [drifts_of(each, null) for each in untouched.again]
             moved = [drifts_of(each, null) for each in (() if exact else untouched.perturbed)]
-            bounded = [[min(each, LARGEST / TIMES) for each in drifts] for drifts in moved]
-            yield name, ours, [*again, *bounded]
+            others = [*again, *moved]
+            yield name, ours, [[min(each, LARGEST / TIMES) for each in one] for one in others]
 
 
 def _judge(name: str, ours: list[float], others: list[list[float]], floor: float) -> Guarded:
@@ -178,8 +188,11 @@ def _same_batches(run: Readings, null: Readings) -> bool:
     return bool(both) and all(a == b for a, b in both)
 
 
-def _means(runs: Sequence[Readings]) -> list[float]:
-    return [fmean(each.known_losses) for each in runs if each.known_losses]
+def _means(runs: Sequence[Readings]) -> list[list[float]]:
+    """The mean of each loss of a step in each run: opposite ones would cancel out."""
+    columns = zip_longest(*map(series, runs), fillvalue=())
+    known = [[[x for x in losses if x is not None] for losses in column] for column in columns]
+    return [[fmean(losses) for losses in column if losses] for column in known]
 
 
 def _floor(precision: str) -> float:

@@ -2,7 +2,7 @@
 
 import math
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from pathlib import Path
@@ -48,6 +48,19 @@ class Course:
     compiled: Path | None = None  # what compilers made, for a search that is resumed
 
 
+@dataclass(frozen=True)
+class _Plain:
+    """A run that others are held against: untouched, or with what was kept before them."""
+
+    kept: Changes = ()
+    seed: int = SEED
+    perturb: str = ""
+    number: int = 1
+
+    def __hash__(self) -> int:  # options are a dictionary
+        return hash((len(self.kept), self.seed, self.perturb, self.number))
+
+
 class Processes:
     """A ``Track``; the untouched runs that numbers are held against are made when first needed."""
 
@@ -57,7 +70,7 @@ class Processes:
         self._course = course
         self._clock = clock
         self._numbers = count(1)
-        self._untouched: dict[tuple[int, str, int], tuple[Readings, Sample]] = {}
+        self._plain: dict[_Plain, tuple[Readings, Sample]] = {}
 
     def check(
         self, changes: Changes, toggle: Toggle | None = None, patience_s: Patience = forever
@@ -81,15 +94,17 @@ class Processes:
             times=switched,
         )
         if not changes:
-            self._untouched[SEED, "", 1] = run.readings, seen
+            self._plain[_Plain()] = run.readings, seen
             self._check_metrics(seen)
             numbers, apart = self._null()
             note = f"{numbers}; step times {percent(apart)} apart"
             return replace(times, note=note, apart=apart)
         effects, precision = self._effect(changes)
-        if any(each.effect == "other-randomness" for each in run.outcomes):
-            effects.add("other-randomness")
-        guarded = self._guarded(changes, run.readings, effects, precision)
+        drawn = {each.name for each in run.outcomes if each.effect == "other-randomness"}
+        effects |= {"other-randomness"} if drawn else set()
+        guarded = self._guarded(changes, run.readings, effects, precision, drawn)
+        if guarded.ok and "other-randomness" in effects:  # later ones are held against this
+            self._plain[_Plain(changes)] = run.readings, seen
         worse = self._worse(seen, precision) if guarded.ok else ""
         refused: Verdict | None = None if guarded.ok and not worse else "drifted"
         note = worse or (guarded.reason if refused else "")
@@ -181,57 +196,79 @@ class Processes:
         return {each.effect for each in chosen}, precision
 
     def _guarded(
-        self, changes: Changes, run: Readings, effects: set[Effect], precision: str
+        self,
+        changes: Changes,
+        run: Readings,
+        effects: set[Effect],
+        precision: str,
+        drawn: Set[str],
     ) -> Guarded:
-        """Hold the run against the untouched ones; other randomness only where that is needed."""
-        usual: list[Effect] = [each for each in effects if each != "other-randomness"]
-        effect: Effect = max(usual, key=EFFECTS.index, default="rounding")
-        found = self._judged(effect, run, precision)
+        """Hold the run against the untouched ones; other randomness only where that is needed.
+
+        ``drawn`` are the changes that turned out to bring some.
+        """
+        found = self._judged(_loosest(effects), run, precision)
         if found.ok or "other-randomness" not in effects:
             return found
+        if kept := self._kept_before(changes):
+            new = changes[len(kept) :]
+            mine, finer = self._effect(new)
+            if "other-randomness" not in mine and drawn.isdisjoint(each.name for each in new):
+                return self._judged(_loosest(mine), run, finer, kept)
         reference = self._reference(precision)
         found = guard("other-randomness", run, reference, precision)
         if not found.needs_seeds:
             return found
         ours = [self._numbers_of(changes, seed) for seed in range(SEED + 1, SEED + SEEDS)]
-        theirs = [self._plain(seed) for seed in range(SEED + 1, SEED + SEEDS)]
+        theirs = [self._readings(seed) for seed in range(SEED + 1, SEED + SEEDS)]
         reference = Untouched(reference.null, other_seeds=tuple(theirs))
         return guard("other-randomness", run, reference, precision, ours)
 
-    def _judged(self, effect: Effect, run: Readings, precision: str) -> Guarded:
+    def _kept_before(self, changes: Changes) -> Changes:
+        """Those before the last that draw other random numbers than the script itself, if any."""
+        for number in range(len(changes) - 1, 0, -1):
+            if _Plain(changes[:number]) in self._plain:
+                return changes[:number]
+        before = changes[:-1]  # of a search that is resumed
+        return before if "other-randomness" in self._effect(before)[0] else ()
+
+    def _judged(self, effect: Effect, run: Readings, precision: str, kept: Changes = ()) -> Guarded:
         """Held against as few untouched runs as will do: each more may allow more."""
-        found = guard(effect, run, Untouched(self._plain(SEED)), precision)
+        found = guard(effect, run, Untouched(self._readings(SEED, kept=kept)), precision)
         for moves in (0,) if effect == "exact" else (0, 1, MOVES):
             settled = found.ok or found.drift is None  # what has no drift is wrong by any measure
             if settled or (moves == MOVES and not found.nearly):
                 break
-            found = guard(effect, run, self._reference(precision, moves), precision)
+            found = guard(effect, run, self._reference(precision, moves, kept), precision)
         return found
 
-    def _reference(self, precision: str, moves: int = 1) -> Untouched:
+    def _reference(self, precision: str, moves: int = 1, kept: Changes = ()) -> Untouched:
         """The untouched runs: one, the same again, and some moved by a hair in that precision."""
-        null, again = self._plain(SEED), self._plain(SEED, number=2)
+        null, again = (self._readings(SEED, number=each, kept=kept) for each in (1, 2))
         numbers = range(1, moves + 1)
-        moved = tuple(self._plain(SEED, precision, number) for number in numbers)
+        moved = tuple(self._readings(SEED, precision, number, kept) for number in numbers)
         return Untouched(null, (again,), moved)
 
-    def _plain(self, seed: int, perturb: str = "", number: int = 1) -> Readings:
-        key = seed, perturb, number
-        if key not in self._untouched:
-            plan = Plan(seed=seed, perturb=perturb or None, signs=number, outputs=True)
-            run, seen = self._run((), plan)
-            self._untouched[key] = run.readings, seen
-        return self._untouched[key][0]
+    def _readings(
+        self, seed: int, perturb: str = "", number: int = 1, kept: Changes = ()
+    ) -> Readings:
+        """Those of a run that others are held against, which is made when first needed."""
+        key = _Plain(kept, seed, perturb, number)
+        if key not in self._plain:
+            plan = Plan(kept, seed=seed, perturb=perturb or None, signs=number, outputs=True)
+            run, seen = self._run(kept, plan)
+            self._plain[key] = run.readings, seen
+        return self._plain[key][0]
 
     def _numbers_of(self, changes: Changes, seed: int) -> Readings:
         return self._run(changes, Plan(changes, seed=seed, outputs=True))[0].readings
 
     def _null(self) -> tuple[str, float]:
         """How far two untouched runs with one seed part: in their numbers, and in their time."""
-        null, again = self._plain(SEED), self._plain(SEED, number=2)
+        null, again = (self._readings(SEED, number=each) for each in (1, 2))
         numbers = guard("exact", again, Untouched(null)).reason.partition(", none allowed")[0]
         first, second = (
-            step_ms(self._untouched[SEED, "", number][1].evidence) or 0.0 for number in (1, 2)
+            step_ms(self._plain[_Plain(number=each)][1].evidence) or 0.0 for each in (1, 2)
         )
         return numbers, abs(first - second) / max(first, second)
 
@@ -250,7 +287,8 @@ class Processes:
         if self._course.metrics:
             self._reference(precision)  # two runs, and one of rounding: metrics are as noisy
         for each in self._course.metrics:
-            read = [each.read(other) for _, other in self._untouched.values()]
+            untouched = [other for key, (_, other) in self._plain.items() if not key.kept]
+            read = [each.read(other) for other in untouched]
             plain = [number for number in read if number is not None]
             ours = each.read(seen)
             if ours is None:
@@ -261,6 +299,12 @@ class Processes:
                 name = each.quality.name
                 return f"{name} {ours:.4g} instead of {worst:.4g}, {precise_percent(apart)}"
         return ""
+
+
+def _loosest(effects: set[Effect]) -> Effect:
+    """What numbers may do that come from the same random numbers."""
+    usual: list[Effect] = [each for each in effects if each != "other-randomness"]
+    return max(usual, key=EFFECTS.index, default="rounding")
 
 
 def _refuse(run: TrialRun, tried: int) -> None:

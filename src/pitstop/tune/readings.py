@@ -38,7 +38,7 @@ class Readings:
     losses: tuple[float | None, ...] = ()
     earlier_losses: tuple[tuple[float | None, ...], ...] = ()  # those before the last of each step
     gradient_norms: tuple[float | None, ...] = ()
-    broken: int | None = None  # the first step, from 1, whose loss was not finite
+    broken: tuple[int, ...] = ()  # steps, from 1, whose loss was not finite
     batches: tuple[str, ...] = ()  # a checksum of each
     outputs: tuple[Output, ...] = ()
 
@@ -55,7 +55,7 @@ def read(folder: Path, evidence: Evidence) -> Readings:
         losses=tuple(step.loss for step in steps),
         earlier_losses=tuple(step.losses[1:] for step in steps),
         gradient_norms=tuple(step.gradient_norm for step in steps),
-        broken=next((place for place, step in enumerate(steps, 1) if not step.loss_finite), None),
+        broken=tuple(place for place, step in enumerate(steps, 1) if not step.loss_finite),
         batches=tuple(str(each) for each in lines(folder / BATCHES)),
         outputs=tuple(_outputs(folder)),
     )

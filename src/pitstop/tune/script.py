@@ -25,7 +25,7 @@ from pitstop.tune import batches
 from pitstop.tune.change import find_change
 from pitstop.tune.made import Arguments, Made
 from pitstop.tune.models import Models, device_of, wrap
-from pitstop.tune.numbers import keep_outputs, perturb, set_seeds
+from pitstop.tune.numbers import Perturbation, keep_outputs, set_seeds
 from pitstop.tune.plan import CHANGES, Options, Outcome, Plan, Wanted, read_plan, write
 from pitstop.tune.toggle import Blocks, empty_queue, is_alone
 
@@ -199,16 +199,18 @@ class Run:
         self._scripts = [Script(each, plan, made, models, self._undos) for each in plan.changes]
         self._toggled = self._scripts[-plan.toggle.changes :] if plan.toggle else []
         self._numbers_end = plan.toggle.warmup if plan.toggle and plan.outputs else None
+        self._counts = plan.outputs  # whether the numbers of the next step do
+        if plan.outputs:  # first of all, and so around what changes put around the models
+            keep_outputs(models, self._folder, lambda: self._counts)
+            self._undos.append(batches.record(self._folder, lambda: self._counts))
         for script in self._scripts:
             script.report = self._report
             script.toggled = script in self._toggled
             attempt(script.name, partial(find_change(script.name).apply, script))
         if plan.perturb:
-            models.on_model(partial(perturb, precision=plan.perturb, signs=plan.signs))
-        self._counts = plan.outputs  # whether the numbers of the next step do
-        if plan.outputs:
-            keep_outputs(models, self._folder, lambda: self._counts)
-            self._undos.append(batches.record(self._folder, lambda: self._counts))
+            moved = Perturbation(plan.perturb, plan.signs)
+            models.on_model(moved.of_module)
+            made.on_built(moved.of_optimizer)
         self._blocks = Blocks(plan.toggle, self._folder, self._turn) if plan.toggle else None
         if self._blocks:
             self._watch_epochs(self._blocks)

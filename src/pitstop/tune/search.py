@@ -237,10 +237,11 @@ class Search:
     def _try_with_partners(self, candidate: Candidate) -> None:
         """What pays only with this one: on top of it, or with it where it was no gain itself."""
         now, name = self._now, candidate.change.name
-        own = [each for each in self._idle if each.change.name == name]
-        if self._asked.goal != "time" or not (own or name in {each.name for each in now.changes}):
-            return
         for partner in [each for each in self._idle if name in each.change.when.pays_with]:
+            own = [each for each in self._idle if each.change.name == name]
+            refused = not own and name not in {each.name for each in now.changes}
+            if refused or self._asked.goal != "time":
+                return
             group = [*own, partner]
             together = first_look(now.track, now.costs, group, now.spare_s(*group))
             if together:

@@ -24,6 +24,15 @@ def test_a_loss_tells_it_too():
     assert finding.message == "Step 21: the loss jumps from about 0.5 to 70."
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_of_two_losses_each_tells_it(place):
+    """One that is small beside the other, too."""
+    both = [(0.01, 5.0)] * 20 + [(9.0, 5.0)]
+    steps = [Step(100.0, loss=pair[place], earlier_losses=(pair[1 - place],)) for pair in both]
+    (finding,) = gradient_explodes(recording(steps=tuple(steps)))
+    assert finding.message == "Step 21: the loss jumps from about 0.01 to 9."
+
+
 @pytest.mark.parametrize(
     "run",
     [

@@ -34,6 +34,31 @@ def test_names_the_line_that_lets_the_pass_through_and_whom_it_reaches():
     )
 
 
+@pytest.mark.parametrize("at", [52, 60])  # where it is called, or the backward pass itself
+def test_an_adversary_that_a_pass_must_go_through_is_frozen_and_not_cut_off(at):
+    calls = call("Generator", 30, graph=True), call("Discriminator", 52, graph=True)
+    found = Parameters(100, discarded=(("Discriminator.weight", 90),), discarded_at=line(at))
+    operations = work(40.0, 1, backward=True), work(60.0, 0)
+    (finding,) = gradients_discarded(
+        recording(calls=calls, operations=operations, parameters=found)
+    )
+    assert finding.cure.startswith("`requires_grad_(False)` on `Discriminator` for that pass")
+
+
+def test_each_network_is_told_its_own_cure():
+    names = (("backbone.weight", 90),), (("Discriminator.weight", 9),)
+    operations = work(30.0, 1, backward=True), work(30.0, 2, backward=True), work(40.0, 1)
+    found = Parameters(100, discarded=(*names[0], *names[1]), discarded_at=line(37))
+    first, second = gradients_discarded(
+        recording(calls=CALLS, operations=operations, parameters=found)
+    )
+    assert ("`PoseNetwork`" in first.message, first.cure[:6]) == (True, "detach")
+    assert ("`Discriminator`" in second.message, second.cure[:24]) == (
+        True,
+        "`requires_grad_(False)` ",
+    )
+
+
 def test_every_call_of_the_network_counts():
     calls = *CALLS, call("PoseNetwork", 49, graph=True)
     work_of = (1, 40.0), (5, 20.0), (2, 40.0)

@@ -27,9 +27,12 @@ def test_names_the_loader_that_does_not_pin():
     )
 
 
-def test_names_the_copy_where_the_data_is_in_memory():
-    (finding,) = pageable_batches(copies(transfers=(PAGEABLE,)))
+@pytest.mark.parametrize("loaders", [(), (loader(pinned=True),)])
+def test_names_the_copy_where_the_data_is_in_memory(loaders):
+    (finding,) = pageable_batches(copies(transfers=(PAGEABLE,), loaders=loaders))
     assert finding.span.line == 20
+    assert finding.cure == "keep the data in pinned memory: .pin_memory()"
+    assert finding.changes == ()
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """PIT703 gradient-explodes."""
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from math import inf
 from statistics import median
 
-from pitstop.core.evidence import Step
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.diagnose.recording import Recording
@@ -32,8 +32,9 @@ def gradient_explodes(recording: Recording) -> Iterator[Finding]:
     """
     steps = recording.evidence.steps
     norms = [step.gradient_norm for step in steps]
-    losses = [_size(step) for step in steps]
-    for name, values in (("gradient norm", norms), ("loss", losses)):
+    losses = zip_longest(*(step.losses for step in steps))  # of a generator, of its opponent
+    sizes = [[None if each is None else abs(each) for each in column] for column in losses]
+    for name, values in (("gradient norm", norms), *(("loss", column) for column in sizes)):
         found = _explosion(values)
         if found:
             step, usual, value = found
@@ -44,12 +45,6 @@ def gradient_explodes(recording: Recording) -> Iterator[Finding]:
                 metrics=(Metric("step", step, "step"), Metric(name, value, "")),
             )
             return
-
-
-def _size(step: Step) -> float | None:
-    """Of all losses of a step: that of a generator may jump, and of its opponent not."""
-    known = [abs(each) for each in step.losses if each is not None]
-    return sum(known) if known else None
 
 
 def _explosion(values: Sequence[float | None]) -> tuple[int, float, float] | None:

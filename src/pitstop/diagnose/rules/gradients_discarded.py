@@ -8,7 +8,7 @@ from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
 from pitstop.diagnose.calls import CallTree, call_tree
 from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.parameters import Named, roots_of
+from pitstop.diagnose.parameters import roots_of
 from pitstop.diagnose.place import label, span
 from pitstop.diagnose.recording import Recording
 
@@ -21,7 +21,8 @@ def gradients_discarded(recording: Recording) -> Iterator[Finding]:
     """A backward pass computes gradients that are zeroed before any optimizer reads them.
 
     An adversary's loss that is not detached from the network it judges runs back through all of
-    that network; so does a frozen loss network whose weights still ask for gradients.
+    that network; so does a frozen loss network whose weights still ask for gradients. A generator's
+    loss must run back through its adversary, but needs no gradients of that one's weights.
 
     Bad:
         loss = mse(discriminator(features), valid)
@@ -35,7 +36,17 @@ def gradients_discarded(recording: Recording) -> Iterator[Finding]:
     if found is None or ledger is None or recording.evidence.step_kind != "optimizer":
         return
     tree = call_tree(recording.evidence)
-    yield from _discarded(tree, found.discarded, found.discarded_at, ledger)
+    paths, at = (
+        [tree.calls[root].path for root in roots_of(tree, found.discarded)],
+        found.discarded_at,
+    )
+    there = {call.path for call in tree.calls if call.parent < 0 and call.where == at}
+    detached = [each for each in paths if there - {each} and each not in there]
+    passed = [each for each in paths if each not in detached]
+    yield from _discarded(tree, detached, at, ledger, "detach what is passed on there")
+    names = ", ".join(map("`{}`".format, passed))
+    cure = f"`requires_grad_(False)` on {names} for that pass, and True again before its own"
+    yield from _discarded(tree, passed, at, ledger, cure)
     for root in roots_of(tree, found.gradient_unused):
         ms = tree.ms(tree.backward_micros[root], ledger) * WASTED
         if ledger.share(ms) >= WORTH_MENTIONING:
@@ -45,8 +56,9 @@ def gradients_discarded(recording: Recording) -> Iterator[Finding]:
             yield _finding(message, ms, ledger, cure, tree.calls[root].where)
 
 
-def _discarded(tree: CallTree, named: Named, at: Line, ledger: Ledger) -> Iterator[Finding]:
-    paths = [tree.calls[root].path for root in roots_of(tree, named)]
+def _discarded(
+    tree: CallTree, paths: list[str], at: Line, ledger: Ledger, cure: str
+) -> Iterator[Finding]:
     passes = zip(tree.calls, tree.backward_micros, strict=True)
     micros = sum(each for call, each in passes if call.parent < 0 and call.path in paths)
     ms = tree.ms(micros, ledger) * WASTED
@@ -54,7 +66,7 @@ def _discarded(tree: CallTree, named: Named, at: Line, ledger: Ledger) -> Iterat
         names = ", ".join(f"`{each}`" for each in paths)
         came = f" comes by {label(at)} and" if at.path else ""
         message = f"A backward pass{came} fills the gradients of {names}, which are then zeroed:"
-        yield _finding(message, ms, ledger, "detach what is passed on there", at)
+        yield _finding(message, ms, ledger, cure, at)
 
 
 def _finding(message: str, ms: float, ledger: Ledger, cure: str, at: Line) -> Finding:

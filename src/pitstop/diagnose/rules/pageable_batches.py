@@ -33,6 +33,7 @@ def pageable_batches(recording: Recording) -> Iterator[Finding]:
     if ledger is None or not copies or not are_pageable(evidence):
         return
     loader = feeding_loader(evidence)
+    loader = None if loader and loader.pinned else loader  # what it pins is not what is copied
     ms, size = sum(each.ms for each in copies), sum(each.copied_bytes for each in copies)
     yield Finding(
         f"{binary_bytes(size)} a step are copied to the GPU from memory that is not pinned, "
