@@ -280,3 +280,11 @@ def test_what_is_compiled_inside_checkpoints_needs_one():
     }
     assert scopes[plain,] == ["whole", "blocks"]
     assert scopes[plain, again] == scopes[()] == ["whole", "blocks", "inside-checkpoints"]
+
+
+def test_what_pays_with_another_change_is_tried_before_it():
+    """Only then has it another chance with that one."""
+    known = {each.name: each for each in CHANGES}
+    pairs = [(each, name) for each in known.values() for name in each.when.pays_with]
+    assert pairs
+    assert all(each.name in known[name].when.after for each, name in pairs)
