@@ -18,11 +18,11 @@ from pitstop.profile.clock import BACKWARD, FORWARD, OTHER, PHASES  # noqa: E402
 from pitstop.profile.collect import collect  # noqa: E402
 from pitstop.profile.notes import MOST_NOTES  # noqa: E402
 from pitstop.profile.options import Options  # noqa: E402
-from pitstop.profile.recorder import LOSS, Recorder, StopAfterSteps  # noqa: E402
+from pitstop.profile.recorder import LOSSES, Recorder, StopAfterSteps  # noqa: E402
 
 SAMPLES = 150
 SPENT = 5  # the first column of the phases
-FACTS = (1, 2, 3, 4, LOSS, LOSS + 1)  # kind, number, loader, looked at, loss, gradient norm
+FACTS = (1, 2, 3, 4, LOSSES, LOSSES + 1)  # kind, number, loader, looked at, loss, gradient norm
 
 
 class Training:
