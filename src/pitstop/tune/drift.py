@@ -7,7 +7,7 @@ from statistics import median
 
 from pitstop.tune.readings import Output, Readings
 
-HALF_LIMITS = (65504.0,)  # of float16
+HALF_LIMIT = 65504.0  # of float16
 LARGE = 1e30  # such values come from masks: beside their squares nothing counts
 SMALL = 0.1  # of the usual loss: what is smaller is held against this, since zero has no percent
 
@@ -23,22 +23,14 @@ def apart(ours: Sequence[float | None], null: Sequence[float | None]) -> list[fl
 
 def series(readings: Readings) -> list[tuple[float | None, ...]]:
     """The last losses of all steps, those before them, and so on; steps may have fewer."""
-    return [readings.losses, *_columns(readings)]
+    return [readings.losses, *zip_longest(*readings.earlier_losses)]
 
 
 def earlier_apart(run: Readings, null: Readings) -> list[float]:
     """Likewise, of the losses before the last of each step: the one farthest off."""
-    series = [
-        apart(ours, theirs)
-        for ours, theirs in zip(_columns(run), _columns(null), strict=False)
-        if any(each is not None for each in theirs)
-    ]
-    return [max(each) for each in zip_longest(*filter(None, series), fillvalue=0.0)]
-
-
-def _columns(readings: Readings) -> list[tuple[float | None, ...]]:
-    """Those before the last of each step, the nearest first."""
-    return list(zip_longest(*readings.earlier_losses))
+    both = zip(series(run)[1:], series(null)[1:], strict=False)
+    drifts = [apart(ours, theirs) for ours, theirs in both]
+    return [max(each) for each in zip_longest(*filter(None, drifts), fillvalue=0.0)]
 
 
 def _relative(a: float, b: float, smallest: float) -> float:
@@ -67,7 +59,7 @@ def _mask(value: float) -> str:
     """What is a mark rather than a number, such as the -inf of a mask; else empty."""
     if math.isnan(value):
         return "nan"
-    marks = not math.isfinite(value) or abs(value) in HALF_LIMITS or abs(value) > LARGE
+    marks = not math.isfinite(value) or abs(value) == HALF_LIMIT or abs(value) > LARGE
     return ("+" if value > 0 else "-") if marks else ""
 
 

@@ -36,12 +36,10 @@ def gradients_discarded(recording: Recording) -> Iterator[Finding]:
     if found is None or ledger is None or recording.evidence.step_kind != "optimizer":
         return
     tree = call_tree(recording.evidence)
-    paths, at = (
-        [tree.calls[root].path for root in roots_of(tree, found.discarded)],
-        found.discarded_at,
-    )
+    paths = [tree.calls[root].path for root in roots_of(tree, found.discarded)]
+    at = found.discarded_at
     there = {call.path for call in tree.calls if call.parent < 0 and call.where == at}
-    detached = [each for each in paths if there - {each} and each not in there]
+    detached = [each for each in paths if there and each not in there]
     passed = [each for each in paths if each not in detached]
     yield from _discarded(tree, detached, at, ledger, "detach what is passed on there")
     names = ", ".join(map("`{}`".format, passed))
