@@ -3,7 +3,8 @@
 People write ``with torch.autocast(...)`` around the forward pass *and* the loss, not around each
 model. So autocast begins when a model is called to train, and ends when the backward pass begins
 or a new batch is fetched. Where nothing is learned it is around the call alone, and the result is
-given back in float32, since scripts go on with it (NumPy, for one, knows no bfloat16).
+given back in float32, since scripts go on with it (NumPy, for one, knows no bfloat16). Functions
+that launch kernels of their own compute in float32, unless they say otherwise.
 """
 
 from collections.abc import Callable
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.amp import custom_fwd
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from pitstop.profile.origins import in_backward
+from pitstop.tune.kernels import minds_autocast
 from pitstop.tune.models import device_of
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ class Autocast:
         script.patch(_BaseDataLoaderIter, "__next__", self._then)
         script.patch(torch.autocast, "__enter__", self._entered)
         script.patch(torch.utils.checkpoint, "checkpoint", self._checkpoint)
+        script.on_kernel(self._keep_float32)
         script.switch(lambda: None, self.close)
 
     def close(self) -> None:
@@ -74,6 +78,15 @@ class Autocast:
         if isinstance(function, nn.Module) and function.training and torch.is_grad_enabled():
             self._begin(device_of(function))
         return original(function, *given, **named)
+
+    def _keep_float32(self, function: Any) -> None:
+        def forward(original: Callable[..., Any], *given: Any) -> Any:
+            kinds = (each.device.type for each in given if isinstance(each, torch.Tensor))
+            device = next(kinds, "cpu")
+            return custom_fwd(original, device_type=device, cast_inputs=torch.float32)(*given)
+
+        if not minds_autocast(function):
+            self._script.patch(function, "forward", forward)
 
     def _begin(self, device: str) -> None:
         """Open autocast until the backward pass, unless something is."""

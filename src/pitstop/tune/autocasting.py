@@ -9,6 +9,7 @@ from pitstop.scan.scopes import scope_of
 from pitstop.scan.source import Source
 from pitstop.scan.vocabulary import TENSOR_METHODS
 from pitstop.tune.built import ModelCall, model_calls
+from pitstop.tune.kernel_lines import in_float32
 from pitstop.tune.regions import (
     Region,
     called_from,
@@ -26,6 +27,13 @@ SHARED = "statements share their line with others"
 
 def autocast(sites: Sites, dtype: str) -> Iterator[Edit | Left]:
     """Put autocast around forward pass and loss, or around each call where nothing is learned."""
+    found = list(_autocast(sites, dtype))
+    yield from found
+    if any(isinstance(each, Edit) for each in found):
+        yield from in_float32(sites)
+
+
+def _autocast(sites: Sites, dtype: str) -> Iterator[Edit | Left]:
     done: set[tuple[str, int]] = set()
     if not learns(sites):
         for model in model_calls(sites):

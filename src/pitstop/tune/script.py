@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.utils.checkpoint  # which some versions leave to whoever needs it
 from torch import nn
+from torch.autograd.function import FunctionMeta
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
@@ -23,6 +24,7 @@ from pitstop.profile.options import CANNOT_BEGIN
 from pitstop.profile.patch import patch, told
 from pitstop.tune import batches
 from pitstop.tune.change import find_change
+from pitstop.tune.kernels import launches_kernels
 from pitstop.tune.made import Arguments, Made
 from pitstop.tune.models import Models, device_of, wrap
 from pitstop.tune.numbers import Perturbation, keep_outputs, set_seeds
@@ -115,6 +117,16 @@ class Script:
     def on_optimizer_built(self, callback: Callable[[Optimizer], None]) -> None:
         """Call back for each optimizer that knows its parameters."""
         self._made.on_built(self._checked(callback))
+
+    def on_kernel(self, callback: Callable[[Any], None]) -> None:
+        """Call back for each autograd function that launches kernels of its own, once defined."""
+
+        def define(original: Callable[..., None], function: Any, *given: Any) -> None:
+            original(function, *given)
+            if launches_kernels(function):
+                self._checked(callback)(function)
+
+        self.patch(FunctionMeta, "__init__", define, while_off=True)
 
     def on_model(self, callback: Callable[[nn.Module], None]) -> None:
         """Call back once for each outermost module with weights, before its first call."""

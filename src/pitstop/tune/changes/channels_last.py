@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pitstop.tune.change import When, change
+from pitstop.tune.kernels import METHODS
 from pitstop.tune.seen import no_convolution
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ def channels_last(script: "Script") -> None:
 
     Weights of 2-D and 3-D convolutions and the inputs of the model are laid out anew. It pays with
     tensor cores in half precision or TF32; a layer in between that knows only the other layout,
-    such as GroupNorm, copies back and forth and can make it slower. Dropout and noise like a
+    such as GroupNorm, copies back and forth and can make it slower. Autograd functions that hand
+    addresses to kernels of their own get contiguous tensors as before. Dropout and noise like a
     picture's fall elsewhere.
     """
     torch = script.torch
@@ -53,6 +55,7 @@ def channels_last(script: "Script") -> None:
     script.on_model(set_up)
     script.around_model(around)
     _watch_draws(script, formats)
+    _keep_rows(script)
     script.switch(lambda: lay_out(True), lambda: lay_out(False))
 
 
@@ -77,6 +80,23 @@ def _watch_draws(script: "Script", formats: dict[int, Any]) -> None:
     script.patch(torch.nn.functional, "dropout", drop)
     for name in ("randn_like", "rand_like", "randint_like"):
         script.patch(torch, name, draw)
+
+
+def _keep_rows(script: "Script") -> None:
+    """Contiguous tensors for functions that launch kernels of their own, there and back."""
+    tensor = script.torch.Tensor
+
+    def row_by_row(original: Callable[..., Any], *given: Any) -> Any:
+        return original(
+            *(each.contiguous() if isinstance(each, tensor) else each for each in given)
+        )
+
+    def define(function: Any) -> None:
+        for name in METHODS:
+            if name in vars(function):
+                script.patch(function, name, row_by_row)
+
+    script.on_kernel(define)
 
 
 def _weights(models: list[Any], torch: Any) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from pitstop.diagnose.operations import TENSOR, short, tensors
 from pitstop.scan.edits import insert_before
 from pitstop.scan.source import Source
 from pitstop.tune.built import ModelCall, model_calls
+from pitstop.tune.kernel_lines import row_by_row
 from pitstop.tune.model_lines import behind_models, parts_of, with_method
 from pitstop.tune.plan import Options
 from pitstop.tune.sites import Left, Sites, in_file, torch_name
@@ -36,6 +37,7 @@ def channels_last(sites: Sites, _: Options) -> Iterator[Edit | Left]:
     for model in model_calls(sites):
         if isinstance(model, ModelCall) and _ranks(sites, model.seen):
             yield from _inputs(model)
+    yield from row_by_row(sites)
 
 
 def _ranks(sites: Sites, seen: ModuleCall) -> set[int]:
