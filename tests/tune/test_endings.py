@@ -68,3 +68,17 @@ def test_what_ends_the_script_is_its_own_error_even_where_it_ended_the_recording
     assert ending(died, 1.0, 10.0).error.startswith("recording stopped")
     lived = replace(died, run=replace(died.run, exit_code=0))
     assert ending(lived, 1.0, 10.0).error.startswith("recording stopped")
+
+
+def test_warnings_are_told_with_the_line_that_they_come_from(tmp_path):
+    said = [
+        "/home/me/net/decoder.py:71: UserWarning: dsepconv failed (a: b), using the fallback",
+        "  warnings.warn(f'dsepconv failed ({error}), using the fallback')",
+        " 10%|#   | 1/10 [00:01<00:09]",
+        "FutureWarning: of a logger, which names no line",
+    ]
+    Path(tmp_path, COMPLAINED).write_text("\n".join(said))
+    recording = Recording(tmp_path, Run((), "", 3, exit_code=0), About(), (Evidence(),))
+    found = ending(recording, 1.0, 10.0)
+    assert found.warnings == ("decoder.py:71 warns: dsepconv failed (a: b), using the fallback",)
+    assert not found.error

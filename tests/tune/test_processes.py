@@ -77,7 +77,7 @@ class _Run:
         ]
         self.readings = Readings(losses, batches=("same",) * len(losses))
         self.recording = Sample(self.evidence, 4, (f"psnr={script.psnr(wanted)}",))
-        self.ending = script.ending
+        self.ending = script.ending(wanted) if callable(script.ending) else script.ending
         self.peak_bytes = 2**30
 
 
@@ -163,6 +163,20 @@ def test_what_the_budget_ended_has_not_failed(track):
         track(script).check(wanted("fused"))
     assert (many.value.verdict, many.value.hasty) == ("failed", False)
     assert [each.timeout_s for each in script.settings] == [20.0, 10 * COSTS.run_s + 300]
+
+
+def test_a_script_that_falls_back_under_a_change_tells_why_it_has_drifted(track):
+    def ending(asked):
+        always = f"train.py:3 warns: seed {len(asked.changes)}"
+        new = ["decoder.py:71 warns: kernel failed, using the fallback"] if asked.changes else []
+        return Ending(0, warnings=(always, *new))
+
+    script = Script(lambda asked: [2.0 if asked.changes else 1.0] * 6, ending)
+    found = track(script).check(wanted("fused"))
+    assert found.refused == "drifted"
+    assert found.note.endswith(" allowed; decoder.py:71 warns: kernel failed, using the fallback")
+    fine = Script(lambda _: [1.0] * 6, ending)
+    assert track(fine).check(wanted("fused")).note == ""
 
 
 def test_a_wrong_but_fast_change_has_drifted(track):

@@ -1,4 +1,4 @@
-"""Endings: how a run ended, and what its own last words were."""
+"""Endings: how a run ended, what it warned of, and what its own last words were."""
 
 import re
 import signal
@@ -11,6 +11,7 @@ from pitstop.compare.record import COMPLAINED, OUR_OWN, Recording
 TRACEBACK = "Traceback (most recent call last):"
 IGNORED = "Exception ignored"  # what Python says of errors in finalisers, which end nothing
 PLACE = re.compile(r'File "(.+)", line (\d+), in .+')
+WARNING = re.compile(r"(\S.*):(\d+): \w*Warning: (.+)")  # as Python shows one
 OUT_OF_MEMORY = re.compile(
     r"OutOfMemoryError|out of memory|not enough memory|[Cc]an(no|')t allocate memory|MemoryError"
     r"|ALLOC_FAILED|killed by signal: Killed"
@@ -25,6 +26,7 @@ class Ending:
     error: str = ""  # the exception's own line, or what else went wrong
     timed_out: bool = False
     out_of_memory: bool = False
+    warnings: tuple[str, ...] = ()  # with the file and line that each came from
 
 
 def ending(recording: Recording, wall_s: float, timeout_s: float) -> Ending:
@@ -42,7 +44,7 @@ def ending(recording: Recording, wall_s: float, timeout_s: float) -> Ending:
         last = said[ours[-1]].removeprefix(OUR_OWN)
         return Ending(code, last, out_of_memory=bool(OUT_OF_MEMORY.search(last)))
     if not code:
-        return Ending(0)
+        return Ending(0, warnings=_warnings(said))
     error = last_error(said) or _signal(code)
     return Ending(code, error, out_of_memory=bool(OUT_OF_MEMORY.search(error)))
 
@@ -72,6 +74,11 @@ def _raised_by(frames: Sequence[str]) -> str:
             source = "".join(f": {line.strip()}" for line in frames[number + 1 : number + 2])
             return f" in {Path(place[1]).name}:{place[2]}{source}"
     return ""
+
+
+def _warnings(lines: Sequence[str]) -> tuple[str, ...]:
+    found = filter(None, map(WARNING.fullmatch, lines))
+    return tuple(f"{Path(each[1]).name}:{each[2]} warns: {each[3]}" for each in found)
 
 
 def _complaints(recording: Recording) -> list[str]:

@@ -4,7 +4,7 @@ import math
 import shutil
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
-from itertools import count, pairwise
+from itertools import count, islice, pairwise
 from pathlib import Path
 from statistics import fmean
 
@@ -28,6 +28,7 @@ SEED = 0
 PATIENCE_S = 300.0  # for compilers, beside ten times the usual, but not beyond the budget
 SLOWEST = 10  # times as long as the untouched run: such a change is none, and may hang
 MOVES = 3  # untouched runs with moved weights, where one alone nearly allows the drift
+LONGEST_WARNING = 120
 DEVIATIONS = 1.128  # by which two draws of normal noise are apart on average
 EFFECTS: tuple[Effect, ...] = ("exact", "rounding", "other-randomness", "changes-training")
 
@@ -71,6 +72,7 @@ class Processes:
         self._clock = clock
         self._numbers = count(1)
         self._plain: dict[_Plain, tuple[Readings, Sample]] = {}
+        self._warnings: set[str] = set()  # where the untouched script warns of something
 
     def check(
         self, changes: Changes, toggle: Toggle | None = None, patience_s: Patience = forever
@@ -107,7 +109,7 @@ class Processes:
             self._plain[_Plain(changes)] = run.readings, seen
         worse = self._worse(seen, precision) if guarded.ok else ""
         refused: Verdict | None = None if guarded.ok and not worse else "drifted"
-        note = worse or (guarded.reason if refused else "")
+        note = f"{worse or guarded.reason}{self._new_warning(run)}" if refused else ""
         drift, tolerance = guarded.drift, guarded.tolerance
         return replace(times, refused=refused, note=note, drift=drift, tolerance=tolerance)
 
@@ -175,9 +177,16 @@ class Processes:
         if run.ending.timed_out and patience_s < patience:
             raise RunError("not-applicable", f"no room in the budget: it {run.ending.error}", True)
         _refuse(run, plan.toggle.changes if plan.toggle else 1)
+        if not changes:
+            self._warnings |= set(map(_place, run.ending.warnings))
         if not seen.evidence.steady:
             raise RunError("failed", "no step was finished after the warm-up: give more --steps")
         return run, seen
+
+    def _new_warning(self, run: TrialRun) -> str:
+        """What the script warns of in this run and not untouched: it may have fallen back."""
+        new = (each for each in run.ending.warnings if _place(each) not in self._warnings)
+        return "".join(f"; {each[:LONGEST_WARNING]}" for each in islice(new, 1))
 
     def _environment(self, changes: Changes) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -315,6 +324,11 @@ def _refuse(run: TrialRun, tried: int) -> None:
     for each in run.outcomes[-tried:]:
         if each.declined:
             raise RunError("not-applicable", each.declined)
+
+
+def _place(warning: str) -> str:
+    """Where it comes from: what it says may have numbers in it that differ from run to run."""
+    return warning.partition(" ")[0]
 
 
 def _slow_s(evidence: Evidence) -> float:
