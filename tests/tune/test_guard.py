@@ -248,3 +248,31 @@ def test_honest_bfloat16_passes_and_wrong_but_fast_changes_are_caught(seed):
     assert guard("rounding", train("bf16", seed), untouched, "bfloat16").ok
     for wrong in ("half", "skip"):
         assert not guard("rounding", train(wrong, seed), untouched, "bfloat16").ok
+
+
+LEARNS = replace(NULL, learning=((2.0, 0.1), (1.8, 0.1)))
+
+
+@pytest.mark.parametrize(
+    ("learning", "ok"),
+    [
+        (((2.0, 0.1), (1.801, 0.1)), True),
+        (((2.0, 0.1), (1.7, 0.1)), False),
+        (((2.0, 0.1), (1.8, 0.0)), False),
+        (((2.0, 0.1), (None, None)), True),  # a step that a gradient scaler skips
+        (((None, None), (None, None)), False),
+        ((), False),
+    ],
+)
+def test_what_no_longer_learns_is_seen_where_losses_do_not_tell(learning, ok):
+    found = guard("rounding", replace(LEARNS, learning=learning), Untouched(LEARNS))
+    assert found.ok == ok
+    if not ok:
+        assert found.reason.startswith("optimizer")
+
+
+def test_every_optimizer_must_step():
+    both = replace(NULL, learning=((2.0, 0.1, 3.0, 0.2),))
+    found = guard("rounding", replace(NULL, learning=((2.0, 0.1),)), Untouched(both))
+    assert found.reason == "optimizer 2 takes no step"
+    assert guard("rounding", both, Untouched(both)).ok

@@ -11,8 +11,10 @@ HALF_LIMIT = 65504.0  # of float16
 LARGE = 1e30  # such values come from masks: beside their squares nothing counts
 SMALL = 0.1  # of the usual loss: what is smaller is held against this, since zero has no percent
 
+Numbers = Sequence[float | None]  # one for each step
 
-def apart(ours: Sequence[float | None], null: Sequence[float | None]) -> list[float]:
+
+def apart(ours: Numbers, null: Numbers) -> list[float]:
     """Relative difference of each step; nothing where the two have no step in common."""
     both = list(zip(ours, null, strict=False))
     if all(a is None or b is None for a, b in both):
@@ -21,15 +23,38 @@ def apart(ours: Sequence[float | None], null: Sequence[float | None]) -> list[fl
     return [0.0 if a is None or b is None else _relative(a, b, SMALL * usual) for a, b in both]
 
 
-def series(readings: Readings) -> list[tuple[float | None, ...]]:
+def series(readings: Readings) -> list[Numbers]:
     """The last losses of all steps, those before them, and so on; steps may have fewer."""
     return [readings.losses, *zip_longest(*readings.earlier_losses)]
 
 
 def earlier_apart(run: Readings, null: Readings) -> list[float]:
     """Likewise, of the losses before the last of each step: the one farthest off."""
-    both = zip(series(run)[1:], series(null)[1:], strict=False)
-    drifts = [apart(ours, theirs) for ours, theirs in both]
+    return _farthest(series(run)[1:], series(null)[1:])
+
+
+def learning_apart(run: Readings, null: Readings) -> list[float]:
+    """Likewise, of what the optimizers do."""
+    return _farthest(_columns(run), _columns(null))
+
+
+def stopped(run: Readings, null: Readings) -> str:
+    """Which optimizer steps in the untouched run, and here never does; empty: none."""
+    ours = [any(each is not None for each in column) for column in _columns(run)[::2]]
+    for number, column in enumerate(_columns(null)[::2]):
+        stepped = any(each is not None for each in column)
+        if stepped and not any(ours[number : number + 1]):
+            return f"optimizer {number + 1} takes no step"
+    return ""
+
+
+def _columns(readings: Readings) -> list[Numbers]:
+    """By optimizer, its gradients and its way."""
+    return list(zip(*readings.learning, strict=True))
+
+
+def _farthest(ours: list[Numbers], null: list[Numbers]) -> list[float]:
+    drifts = [apart(*both) for both in zip(ours, null, strict=False)]
     return [max(each) for each in zip_longest(*filter(None, drifts), fillvalue=0.0)]
 
 

@@ -2,7 +2,9 @@
 
 **Drift** is the largest relative difference of two losses of the same step, or of two gradient
 norms, or, where there are no losses, of what the model returned for the same inputs. A step may
-have several losses, such as that of a generator and of its opponent, and each of them counts.
+have several losses, such as that of a generator and of its opponent, and each of them counts. In
+the first steps so do the gradients of each optimizer and how far it moves its weights, since losses
+may not tell whether all of a model learns.
 
 **Tolerance.** What rounds once in the precision that the change computes in is fine. Training
 amplifies rounding, every script in its own way, so for what drifts farther that is measured: in
@@ -28,17 +30,19 @@ from pitstop.tune.change import Effect
 from pitstop.tune.drift import (
     apart,
     earlier_apart,
+    learning_apart,
     newly_broken,
     other_shapes,
     outputs_apart,
     quality,
     series,
+    stopped,
 )
+from pitstop.tune.plan import FIRST_STEPS
 from pitstop.tune.readings import Readings
 
 TIMES = 3.0  # of the perturbed run's drift: one run's drift is itself good to a factor of two
 NEARLY = 2.0  # times what is allowed
-FIRST = 5  # steps that share one tolerance: of five, hardly all agree by luck
 LARGEST = 0.3  # a number that is a third off is another one, whatever became of the perturbed run
 SEEDS = 3  # the fewest that have a spread
 SPREADS = 2.0  # of three normal seeds: a mean of three others lies farther off 4 times of 100
@@ -49,9 +53,11 @@ FLOORS = {
     "bfloat16": 2.0**-8,  # half a unit in the last of its 7 bits
 }
 
+LEAST = {"optimizer step": 1e-3}  # a small step ends in the last places of its weights
 KINDS: dict[str, Callable[[Readings, Readings], list[float]]] = {
     "loss": lambda run, null: apart(run.losses, null.losses),
     "earlier loss": earlier_apart,
+    "optimizer step": learning_apart,
     "gradient norm": lambda run, null: apart(run.gradient_norms, null.gradient_norms),
     "output": outputs_apart,
 }
@@ -87,7 +93,7 @@ def guard(
     other_seeds: Sequence[Readings] = (),
 ) -> Guarded:
     """Hold the numbers of a changed run against those of the untouched script."""
-    if broken := newly_broken(run, untouched.null):
+    if broken := newly_broken(run, untouched.null) or stopped(run, untouched.null):
         return Guarded(False, reason=broken)
     if effect == "changes-training":
         return Guarded(True, reason="changes what is learned: held against nothing")
@@ -139,7 +145,8 @@ def _within(run: Readings, untouched: Untouched, effect: str, precision: str) ->
     found: Guarded | None = None
     for name, ours, others in _series(run, untouched, exact):
         repeats = exact and not any(map(any, others))
-        verdict = _judge(name, ours, others, 0.0 if repeats else _floor(precision))
+        floor = 0.0 if repeats else max(_floor(precision), LEAST.get(name, 0.0))
+        verdict = _judge(name, ours, others, floor)
         if not verdict.ok:
             return verdict
         if found is None or (verdict.drift or 0.0) > (found.drift or 0.0):
@@ -165,7 +172,9 @@ def _series(
 def _judge(name: str, ours: list[float], others: list[list[float]], floor: float) -> Guarded:
     """Hold each step's drift against what is allowed up to that step."""
     allowed = [
-        max([floor, *(TIMES * max(each[: max(place, FIRST)], default=0.0) for each in others)])
+        max(
+            [floor, *(TIMES * max(each[: max(place, FIRST_STEPS)], default=0.0) for each in others)]
+        )
         for place in range(1, len(ours) + 1)
     ]
     beyond = [place for place, drift in enumerate(ours) if drift > allowed[place]]

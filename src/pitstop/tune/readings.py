@@ -2,13 +2,14 @@
 
 import json
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from pitstop.core.evidence import Evidence
 from pitstop.profile.collect import lines
-from pitstop.tune.plan import BATCHES, OUTPUTS, VALUES
+from pitstop.tune.plan import BATCHES, LEARNING, OUTPUTS, VALUES
 
 IMAGE_CHANNELS = (1, 3, 4)
 SMALLEST_IMAGE = 16  # pixels on the shorter side
@@ -38,6 +39,7 @@ class Readings:
     losses: tuple[float | None, ...] = ()
     earlier_losses: tuple[tuple[float | None, ...], ...] = ()  # those before the last of each step
     gradient_norms: tuple[float | None, ...] = ()
+    learning: tuple[tuple[float | None, ...], ...] = ()  # two lengths of each optimizer, by step
     broken: tuple[int, ...] = ()  # steps, from 1, whose loss was not finite
     batches: tuple[str, ...] = ()  # a checksum of each
     outputs: tuple[Output, ...] = ()
@@ -55,10 +57,19 @@ def read(folder: Path, evidence: Evidence) -> Readings:
         losses=tuple(step.loss for step in steps),
         earlier_losses=tuple(step.losses[1:] for step in steps),
         gradient_norms=tuple(step.gradient_norm for step in steps),
+        learning=tuple(_learning(folder)),
         broken=tuple(place for place, step in enumerate(steps, 1) if not step.loss_finite),
         batches=tuple(str(each) for each in lines(folder / BATCHES)),
         outputs=tuple(_outputs(folder)),
     )
+
+
+def _learning(folder: Path) -> Iterator[tuple[float | None, ...]]:
+    """Gradients and way of the first optimizer, of the second ...; the last of a step counts."""
+    found = {(step, number): both for step, number, *both in lines(folder / LEARNING)}
+    numbers = range(1 + max((number for _, number in found), default=-1))
+    for step in sorted({step for step, _ in found}):
+        yield tuple(chain.from_iterable(found.get((step, each), (None, None)) for each in numbers))
 
 
 def _outputs(folder: Path) -> list[Output]:

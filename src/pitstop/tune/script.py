@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader
 
 from pitstop.profile.options import CANNOT_BEGIN
 from pitstop.profile.patch import patch, told
-from pitstop.tune import batches
+from pitstop.tune import batches, learning
 from pitstop.tune.change import find_change
 from pitstop.tune.kernels import launches_kernels
 from pitstop.tune.made import Arguments, Made
@@ -205,6 +205,7 @@ class Run:
     def __init__(self, plan: Plan) -> None:
         self._folder = Path(plan.folder)
         self._last = plan.steps
+        self._done = 0  # steps
         self._undos: list[Action] = []  # of all together: what was put on top must go first
         made, models = Made(self._undos), Models(self._undos)
         made.watch_optimizers()
@@ -215,6 +216,7 @@ class Run:
         if plan.outputs:  # first of all, and so around what changes put around the models
             keep_outputs(models, self._folder, lambda: self._counts)
             self._undos.append(batches.record(self._folder, lambda: self._counts))
+            learning.record(made, self._folder, lambda: self._done if self._counts else None)
         for script in self._scripts:
             script.report = self._report
             script.toggled = script in self._toggled
@@ -232,6 +234,7 @@ class Run:
 
         Whether the run has told enough.
         """
+        self._done = done
         enough = self._blocks.step_ended(done) if self._blocks else False
         enough = enough or self._in_vain(done)
         if enough or (self._last and done >= self._last):
