@@ -108,12 +108,15 @@ class Perturbation:
 
     def of_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Before its first step: all models were called by then."""
+        moved = False
 
         def move(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-            handle.remove()
-            self._move(each for group in optimizer.param_groups for each in group["params"])
+            nonlocal moved
+            if not moved:  # to remove a hook here would end the script: others are being called
+                moved = True
+                self._move(each for group in optimizer.param_groups for each in group["params"])
 
-        handle = optimizer.register_step_pre_hook(move)
+        optimizer.register_step_pre_hook(move)
 
     def _move(self, parameters: Iterable[torch.Tensor]) -> None:
         new = [x for x in parameters if self._moved.get(id(x), lambda: None)() is not x]

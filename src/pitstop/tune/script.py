@@ -216,7 +216,6 @@ class Run:
         if plan.outputs:  # first of all, and so around what changes put around the models
             keep_outputs(models, self._folder, lambda: self._counts)
             self._undos.append(batches.record(self._folder, lambda: self._counts))
-            learning.record(made, self._folder, lambda: self._done if self._counts else None)
         for script in self._scripts:
             script.report = self._report
             script.toggled = script in self._toggled
@@ -225,6 +224,8 @@ class Run:
             moved = Perturbation(plan.perturb, plan.signs)
             models.on_model(moved.of_module)
             made.on_built(moved.of_optimizer)
+        if plan.outputs:  # after what moves weights: that is no learning
+            learning.record(made, self._folder, lambda: self._done if self._counts else None)
         self._blocks = Blocks(plan.toggle, self._folder, self._turn) if plan.toggle else None
         if self._blocks:
             self._watch_epochs(self._blocks)
