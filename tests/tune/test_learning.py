@@ -83,6 +83,24 @@ def test_scaled_gradients_are_told_unscaled_and_a_skipped_step_not_at_all(traine
     assert trained(overflow, fused=fused, scaler=1024.0).learning == ()
 
 
+def test_a_compiled_step_is_compiled_once_and_tells_nothing(trained, monkeypatch):
+    torch._dynamo.reset()
+    compiled = []
+
+    def backend(graph, _):
+        compiled.append(graph)
+        return graph.forward
+
+    steps = {}
+
+    def step(scaler, optimizer):
+        steps.setdefault(optimizer, torch.compile(optimizer.step, backend=backend))()
+
+    monkeypatch.setattr(torch.amp.GradScaler, "step", step)
+    assert trained(steps=6).learning == ()
+    assert len(compiled) <= 2  # as without: the first step makes the averages
+
+
 def test_lines_are_of_one_rank(trained, monkeypatch, tmp_path):
     monkeypatch.setenv("RANK", "1")
     assert trained().learning == ()

@@ -45,6 +45,8 @@ def row_by_row(sites: Sites) -> Iterator[Edit]:
         given = [each.arg for each in (*method.args.posonlyargs, *method.args.args)[1:]]
         if method.args.vararg:
             given.append(f"*{method.args.vararg.arg}" + ("" if given else ","))
+        if not given:
+            continue
         torch, imports = torch_name(source)
         yield from imports
         lines = SEVERAL if given[1:] or method.args.vararg else ONE

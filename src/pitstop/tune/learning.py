@@ -36,12 +36,14 @@ def record(made: Made, folder: Path, step: Step) -> None:
         before: list[Any] = []  # while it steps: the length of its gradients, and some weights
 
         def begins(*_: Any) -> None:
+            if torch.compiler.is_compiling():
+                return
             before.clear()
             if _counts(step()) and not _skips(optimizer):
                 before.extend((_length(_gradients(optimizer)), _some(optimizer)))
 
         def ends(*_: Any) -> None:
-            if before:
+            if not torch.compiler.is_compiling() and before:
                 gradients, old = before
                 way = _length(b - a for a, b in zip(old, _some(optimizer), strict=True))
                 scale = float(getattr(optimizer, "grad_scale", None) or 1.0)
@@ -56,7 +58,9 @@ def record(made: Made, folder: Path, step: Step) -> None:
 
 
 def _counts(step: int | None) -> bool:
-    return step is not None and step < FIRST_STEPS and not torch.compiler.is_compiling()
+    """Not while a graph is captured: there is nothing to read then, and to wait would end it."""
+    captures = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+    return step is not None and step < FIRST_STEPS and not captures
 
 
 def _skips(optimizer: Any) -> bool:
