@@ -63,7 +63,10 @@ def test_a_layer_that_has_lost_its_gradients_is_seen(trained):
     def freeze(model):
         model[1].weight.grad = None
 
-    assert max(learning_apart(trained(freeze), trained())) > 0.1
+    found = trained(freeze)
+    assert max(learning_apart(found, trained())) > 0.1
+    assert found.still == {(0, 2)}
+    assert not trained().still
 
 
 def test_an_optimizer_that_does_not_move_is_seen(trained):

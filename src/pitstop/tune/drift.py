@@ -1,6 +1,7 @@
 """Drift: how far the numbers of two runs part, and what is plainly wrong with one of them."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 from statistics import median
@@ -39,12 +40,16 @@ def learning_apart(run: Readings, null: Readings) -> list[float]:
 
 
 def stopped(run: Readings, null: Readings) -> str:
-    """Which optimizer steps in the untouched run, and here never does; empty: none."""
+    """What an optimizer moves in the untouched run and here never does; empty: nothing."""
     ours = [any(each is not None for each in column) for column in _columns(run)[::2]]
     for number, column in enumerate(_columns(null)[::2]):
         stepped = any(each is not None for each in column)
         if stepped and not any(ours[number : number + 1]):
             return f"optimizer {number + 1} takes no step"
+    new = [number for number, _ in run.still - null.still]
+    if new and null.learning:
+        number, many = Counter(new).most_common(1)[0]
+        return f"optimizer {number + 1} no longer moves {many} of its parameters"
     return ""
 
 

@@ -1,8 +1,8 @@
 """Learning: what the optimizers do in the first steps.
 
 Losses of a few steps may hardly tell a model that learns from one that does not, or of which a part
-has lost its gradients. The length of each optimizer's gradients, and of the way that it moves its
-weights, tell at once.
+has lost its gradients. The length of each optimizer's gradients, that of the way which its weights
+are moved, and those that are not, tell at once.
 """
 
 import json
@@ -26,7 +26,7 @@ Step = Callable[[], int | None]  # steps done before this one, where its numbers
 
 
 def record(made: Made, folder: Path, step: Step) -> None:
-    """Write a line for each optimizer's step in the first ones: which, and the two lengths."""
+    """Write a line for each optimizer's step in the first ones: which, two lengths, what stays."""
     numbers = count()
     if os.environ.get("RANK", "0") != "0":
         return  # one rank tells for all
@@ -45,10 +45,12 @@ def record(made: Made, folder: Path, step: Step) -> None:
         def ends(*_: Any) -> None:
             if not torch.compiler.is_compiling() and before:
                 gradients, old = before
-                way = _length(b - a for a, b in zip(old, _some(optimizer), strict=True))
+                ways = [_length([b - a]) for a, b in zip(old, _some(optimizer), strict=True)]
+                still = [place for place, way in enumerate(ways) if not way]
                 scale = float(getattr(optimizer, "grad_scale", None) or 1.0)
+                line = [step(), number, gradients / scale, math.hypot(*ways), still]
                 with (folder / LEARNING).open("a", encoding="utf-8") as stream:
-                    stream.write(json.dumps([step(), number, gradients / scale, way]) + "\n")
+                    stream.write(json.dumps(line) + "\n")
                 before.clear()
 
         optimizer.register_step_pre_hook(begins)

@@ -40,6 +40,7 @@ class Readings:
     earlier_losses: tuple[tuple[float | None, ...], ...] = ()  # those before the last of each step
     gradient_norms: tuple[float | None, ...] = ()
     learning: tuple[tuple[float | None, ...], ...] = ()  # two lengths of each optimizer, by step
+    still: frozenset[tuple[int, int]] = frozenset()  # optimizer and parameter: never moved
     broken: tuple[int, ...] = ()  # steps, from 1, whose loss was not finite
     batches: tuple[str, ...] = ()  # a checksum of each
     outputs: tuple[Output, ...] = ()
@@ -58,6 +59,7 @@ def read(folder: Path, evidence: Evidence) -> Readings:
         earlier_losses=tuple(step.losses[1:] for step in steps),
         gradient_norms=tuple(step.gradient_norm for step in steps),
         learning=tuple(_learning(folder)),
+        still=_still(folder),
         broken=tuple(place for place, step in enumerate(steps, 1) if not step.loss_finite),
         batches=tuple(str(each) for each in lines(folder / BATCHES)),
         outputs=tuple(_outputs(folder)),
@@ -66,10 +68,17 @@ def read(folder: Path, evidence: Evidence) -> Readings:
 
 def _learning(folder: Path) -> Iterator[tuple[float | None, ...]]:
     """Gradients and way of the first optimizer, of the second ...; the last of a step counts."""
-    found = {(step, number): both for step, number, *both in lines(folder / LEARNING)}
+    found = {(step, number): both for step, number, *both, _ in lines(folder / LEARNING)}
     numbers = range(1 + max((number for _, number in found), default=-1))
     for step in sorted({step for step, _ in found}):
         yield tuple(chain.from_iterable(found.get((step, each), (None, None)) for each in numbers))
+
+
+def _still(folder: Path) -> frozenset[tuple[int, int]]:
+    found: dict[int, set[int]] = {}
+    for _, number, _, _, still in lines(folder / LEARNING):
+        found[number] = found.get(number, set(still)) & set(still)
+    return frozenset((number, place) for number, still in found.items() for place in still)
 
 
 def _outputs(folder: Path) -> list[Output]:
