@@ -55,7 +55,7 @@ def test_gradients_and_the_way_of_the_weights_are_told_step_by_step(trained):
 
 
 def test_only_the_first_steps_and_those_that_count_are_told(trained):
-    assert len(trained(steps=9).learning) == 5
+    assert len(trained(steps=9).learning) == 3
     assert trained(done=lambda: None).learning == ()
 
 

@@ -38,11 +38,11 @@ from pitstop.tune.drift import (
     series,
     stopped,
 )
-from pitstop.tune.plan import FIRST_STEPS
 from pitstop.tune.readings import Readings
 
 TIMES = 3.0  # of the perturbed run's drift: one run's drift is itself good to a factor of two
 NEARLY = 2.0  # times what is allowed
+FIRST = 5  # steps that share one tolerance: of five, hardly all agree by luck
 LARGEST = 0.3  # a number that is a third off is another one, whatever became of the perturbed run
 SEEDS = 3  # the fewest that have a spread
 SPREADS = 2.0  # of three normal seeds: a mean of three others lies farther off 4 times of 100
@@ -172,9 +172,7 @@ def _series(
 def _judge(name: str, ours: list[float], others: list[list[float]], floor: float) -> Guarded:
     """Hold each step's drift against what is allowed up to that step."""
     allowed = [
-        max(
-            [floor, *(TIMES * max(each[: max(place, FIRST_STEPS)], default=0.0) for each in others)]
-        )
+        max([floor, *(TIMES * max(each[: max(place, FIRST)], default=0.0) for each in others)])
         for place in range(1, len(ours) + 1)
     ]
     beyond = [place for place, drift in enumerate(ours) if drift > allowed[place]]

@@ -19,7 +19,7 @@ from torch.linalg import vector_norm
 from torch.optim import Optimizer
 
 from pitstop.tune.made import Made
-from pitstop.tune.plan import FIRST_STEPS, LEARNING
+from pitstop.tune.plan import LEARNING, LEARNING_STEPS
 
 SAMPLED = 4096  # values of each parameter, evenly spread, whose way is measured
 Step = Callable[[], int | None]  # steps done before this one, where its numbers count
@@ -62,7 +62,7 @@ def record(made: Made, folder: Path, step: Step) -> None:
 def _counts(step: int | None) -> bool:
     """Not while a graph is captured: there is nothing to read then, and to wait would end it."""
     captures = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
-    return step is not None and step < FIRST_STEPS and not captures
+    return step is not None and step < LEARNING_STEPS and not captures
 
 
 def _skips(optimizer: Any) -> bool:

@@ -22,7 +22,7 @@ BEGIN = (
 # is one with which periods up to 16 are told from a gain in 97 of 100 comparisons, or more.
 PAUSES = (0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 0, 0, 1, 0, 1, 2, 1, 2, 1, 2, 2, 2, 2)
 SHORTEST_EPOCH = 4  # steps: where epochs begin more often than that, it is what steps are like
-FIRST_STEPS = 5  # before training amplifies what differs: of five, hardly all agree by luck
+LEARNING_STEPS = 3  # in which it is looked at: the warm-up, whose time does not count
 CHANGES, BLOCKS, BATCHES = "changes.json", "blocks.json", "batches.jsonl"
 LEARNING = "learning.jsonl"
 RANKED = "ranked"  # there where a rank has answered
