@@ -10,7 +10,7 @@ from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import Candidate
 from pitstop.tune.change import load_plugins
 from pitstop.tune.found import Asked, Listener, leading
-from pitstop.tune.plan import Toggle
+from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.processes import Course, Processes
 from pitstop.tune.search import Search
 
@@ -40,6 +40,15 @@ def wrong_and_fast(script):
     script.patch(time, "sleep", lambda sleep, seconds: None)
     script.patch(script.torch.optim.SGD, "step", step)
     script.applied()
+
+@change("rounding", precision="bfloat16")
+def half_asleep(script):
+    "Learn no bias."
+    def step(original, optimizer, *given, **named):
+        optimizer.param_groups[0]["params"][1].grad = None
+        return original(optimizer, *given, **named)
+    script.patch(script.torch.optim.SGD, "step", step)
+    script.applied()
 """
 SCRIPT = """
 import time
@@ -57,6 +66,7 @@ ENTRIES = """[pitstop.changes]
 short-nap = naps:short_nap
 half-a-nap = naps:half_a_nap
 wrong-and-fast = naps:wrong_and_fast
+half-asleep = naps:half_asleep
 """
 
 
@@ -101,3 +111,16 @@ def test_a_passenger_goes_what_is_wrong_is_refused_and_the_rest_is_proved(plugin
     assert (proof.verdict, proof.metric) == ("better", "step")
     assert proof.pairs >= 6
     assert {path.name for path in (tmp_path / "runs").iterdir()} <= {"compiled"}
+
+
+def test_a_part_that_no_longer_learns_is_seen_where_no_loss_tells(plugins, tmp_path):
+    pytest.importorskip("torch")
+    Path("nap.py").write_text(SCRIPT.replace("0.1)", "1e-5)").replace("sleep(0.3)", "sleep(0)"))
+    costs = Costs(start_s=5.0, step_s=0.3, steps=7, toggle=Toggle(steps=2, warmup=2))
+    words = (sys.executable, "nap.py")
+    track = Processes(Course(words, tmp_path / "runs", plugins, costs, time.monotonic() + 3600))
+    found = track.check((Wanted("half-asleep"),))
+    assert (found.refused, found.note) == (
+        "drifted",
+        "optimizer 1 no longer moves 1 of its parameters",
+    )
