@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import pitstop
-from pitstop.profile.lines import origin_of
+from pitstop.profile.lines import origin_of, user_line
 
 torch = pytest.importorskip("torch")
 PITSTOP = Path(pitstop.__file__).parent
@@ -29,3 +29,15 @@ PITSTOP = Path(pitstop.__file__).parent
 )
 def test_a_file_is_of(path, origin):
     assert origin_of(path) == origin
+
+
+def test_bytecode_without_lines_is_where_its_function_begins(tmp_path):
+    """As Dynamo writes it: such a frame says that its line is none."""
+    path = tmp_path / "train.py"
+    path.write_text("import sys\n\ndef step():\n    return sys._getframe()\n")
+    names = {}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    step = names["step"]
+    step.__code__ = step.__code__.replace(co_linetable=b"")
+    assert step().f_lineno is None
+    assert user_line(step()) == (str(path), 3, "step")

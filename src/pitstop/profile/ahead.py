@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 from pitstop.profile.attempt import attempt
-from pitstop.profile.lines import origin_of
+from pitstop.profile.lines import line_of, origin_of
 
 TRAINING = re.compile(
     r"\.backward\(|\boptim\.|\boptimizers?\.step\(|\.fit\(|trainer\.train\(", re.IGNORECASE
@@ -36,7 +36,7 @@ def will_train(frame: FrameType | None) -> bool:
         path = frame.f_code.co_filename
         if origin_of(path) == "user":
             tree = trees.setdefault(path, _parsed(path))
-            statement, after, _ = _following(tree.body, frame.f_lineno)
+            statement, after, _ = _following(tree.body, line_of(frame))
             if innermost and TRAINING.search(statement):
                 return True  # a library trains, and has not told of its optimizer yet
             innermost = False

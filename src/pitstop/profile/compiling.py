@@ -33,7 +33,7 @@ def _breaks(dynamo: ModuleType) -> list[list[Any]]:
     counts: Counter[tuple[Any, ...]] = Counter()
     for each in dynamo.graph_break_reasons:
         stack = each.user_stack
-        place = (stack[-1].filename, stack[-1].lineno, stack[-1].name) if stack else NOWHERE
+        place = (stack[-1].filename, stack[-1].lineno or 0, stack[-1].name) if stack else NOWHERE
         counts[*place, _one_line(each.reason).partition(" Hint:")[0]] += 1
     return [[*key, count] for key, count in counts.most_common(MOST_COMPILATIONS)]
 

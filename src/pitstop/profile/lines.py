@@ -29,11 +29,16 @@ def user_line(frame: FrameType | None, until: str = "") -> Place:
         code = frame.f_code
         origin = origin_of(code.co_filename)
         if origin == "user":
-            return code.co_filename, frame.f_lineno, code.co_name
+            return code.co_filename, line_of(frame), code.co_name
         if origin == "library":
-            library = code.co_filename, frame.f_lineno, code.co_name
+            library = code.co_filename, line_of(frame), code.co_name
         frame = frame.f_back
     return library or NOWHERE
+
+
+def line_of(frame: FrameType) -> int:
+    """The line that it is at, or begins with: bytecode that a compiler wrote may have none."""
+    return frame.f_lineno or frame.f_code.co_firstlineno
 
 
 def asking_library(frame: FrameType | None) -> str:
@@ -60,7 +65,7 @@ def lines_within(frame: FrameType | None, inside: str, most: int) -> list[Place]
         code = frame.f_code
         origin = origin_of(code.co_filename)
         if origin == "user":
-            found.append((code.co_filename, frame.f_lineno, code.co_name))
+            found.append((code.co_filename, line_of(frame), code.co_name))
         elif origin == "hidden" and code.co_name == ENGINE:
             break
         calls += origin == "hidden" and code.co_name == inside

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from pitstop.profile.lines import Place, origin_of
+from pitstop.profile.lines import Place, line_of, origin_of
 from pitstop.profile.written import is_nan
 
 OPTIMIZED = 0x1  # flag of a code object whose ``f_locals`` is a copy, as in every function
@@ -49,7 +49,7 @@ def variables(frame: FrameType | None) -> Iterator[Variable]:
         if origin_of(frame.f_code.co_filename) != "hidden":
             for name, tensor in _tensors(frame)[:left]:
                 left -= 1
-                yield Variable(name, tensor, frame.f_code, frame.f_lineno)
+                yield Variable(name, tensor, frame.f_code, line_of(frame))
         frame = frame.f_back
 
 
