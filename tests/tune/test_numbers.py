@@ -2,6 +2,7 @@
 
 import json
 from array import array
+from dataclasses import dataclass
 
 import pytest
 
@@ -17,6 +18,15 @@ def test_later_calls_are_kept_ever_more_seldom():
     assert kept[: FIRST_CALLS + 3] == [*range(FIRST_CALLS), 16, 18, 20]
     assert 60 < len(kept) < 80
     assert kept[-1] == 960
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a model may return."""
+
+    spectrum: torch.Tensor
+    more: dict
+    nothing: None
 
 
 class Models:
@@ -45,6 +55,12 @@ def test_every_model_is_seen_however_often_another_is_called(tmp_path):
 def test_whole_numbers_count_too(tmp_path):
     _, values = outputs(tmp_path, torch.tensor([3, 700]), torch.tensor([True]))
     assert list(values) == [3.0, 700.0, 1.0]
+
+
+def test_complex_numbers_and_what_a_dataclass_holds_count_too(tmp_path):
+    spectrum = torch.tensor([1 + 2j, 3 - 4j]).conj()
+    _, values = outputs(tmp_path, Result(spectrum, {"scores": torch.tensor([5.0])}, None))
+    assert list(values) == [1.0, -2.0, 3.0, 4.0, 5.0]
 
 
 def test_samples_meet_every_channel(tmp_path):

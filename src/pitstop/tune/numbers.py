@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from functools import partial
 from itertools import count
 from math import gcd
@@ -155,9 +156,11 @@ def is_kept(number: int) -> bool:
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
-    """The tensors of a nested value, in order, but complex ones."""
+    """The tensors of a nested value, in order; complex ones as pairs of numbers."""
     if isinstance(value, torch.Tensor):
-        return [] if value.is_complex() else [value]
+        return [torch.view_as_real(value.resolve_conj()) if value.is_complex() else value]
+    if is_dataclass(value):
+        value = [getattr(value, each.name) for each in fields(value)]
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
