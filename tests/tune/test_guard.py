@@ -272,10 +272,20 @@ def test_what_no_longer_learns_is_seen_where_losses_do_not_tell(learning, ok):
 
 
 def test_what_moved_must_move():
-    frozen = replace(LEARNS, still=frozenset({(0, 3), (0, 7), (0, 8)}))
-    found = guard("rounding", frozen, Untouched(replace(LEARNS, still=frozenset({(0, 7)}))))
-    assert found.reason == "optimizer 1 no longer moves 2 of its parameters"
-    assert guard("rounding", LEARNS, Untouched(frozen)).ok
+    null = replace(LEARNS, learns=frozenset({(0, 3), (0, 8)}))
+    frozen = replace(null, idle=frozenset({(0, 3), (0, 7)}))  # of 7 nobody knows
+    found = guard("rounding", frozen, Untouched(null))
+    assert found.reason == "optimizer 1 no longer moves 1 of its parameters"
+    skipped = replace(frozen, learning=((None, None), (1.8, 0.1)))
+    assert guard("rounding", skipped, Untouched(null)).ok
+    assert guard("changes-training", frozen, Untouched(null)).ok
+
+
+def test_losses_tell_how_far_it_drifts_and_not_what_is_held_loosely():
+    found = guard(
+        "rounding", replace(LEARNS, learning=((2.05, 0.1), (1.8, 0.1))), Untouched(LEARNS)
+    )
+    assert (found.ok, found.drift) == (True, 0.0)
 
 
 def test_every_optimizer_must_step():

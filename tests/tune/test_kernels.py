@@ -129,3 +129,34 @@ def test_the_patch_knows_functions_of_several_inputs_and_of_any_number(tmp_path,
         f"            for each in ({names})",
         "        )",
     ]
+
+
+def test_one_line_has_no_room_for_another(tmp_path):
+    short = KERNEL.replace(
+        '(ctx, x):\n        """Weigh a picture by its columns."""\n        return',
+        "(ctx, x): return",
+    )
+    assert "def forward(ctx, x): return" in short
+    write(tmp_path, train=TRAIN, net=f"from ramp import Ramp\n{NET}", ramp=short)
+    patch = patched(tmp_path, "channels-last")
+    assert not patch.text
+    assert "pitstop run" in patch.unplaced[0][1]
+
+
+def test_functions_that_save_their_inputs_elsewhere_are_left_alone(tmp_path):
+    newer = KERNEL.replace("(ctx, x)", "(x)") + "\n    "
+    newer = newer.replace(
+        "    @staticmethod\n    def backward",
+        "    @staticmethod\n    def setup_context(ctx, inputs, output): pass\n\n"
+        "    @staticmethod\n    def backward",
+    )
+    write(tmp_path, train=TRAIN, net=f"from ramp import Ramp\n{NET}", ramp=newer)
+    assert "contiguous()" not in patched(tmp_path, "channels-last").text
+
+
+def test_one_of_two_inputs_that_is_made_contiguous_is_not_both(tmp_path):
+    half = KERNEL.replace("(ctx, x)", "(ctx, x, w)").replace(
+        "        return launch(x", "        x = x.contiguous()\n        return launch(x"
+    )
+    write(tmp_path, train=TRAIN, net=f"from ramp import Ramp\n{NET}", ramp=half)
+    assert "for each in (x, w)" in patched(tmp_path, "channels-last").text

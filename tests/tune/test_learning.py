@@ -20,7 +20,15 @@ def trained(tmp_path):
     """Train in this process, and read what was recorded of it."""
     numbers = iter(range(9))
 
-    def train(edit=lambda _: None, steps=3, done=None, rate=1e-5, scaler=None, **options):
+    def train(
+        edit=lambda _: None,
+        steps=3,
+        kind=torch.float32,
+        done=None,
+        rate=1e-5,
+        scaler=None,
+        **options,
+    ):
         folder = tmp_path / str(next(numbers))
         folder.mkdir()
         undos = []
@@ -29,13 +37,13 @@ def trained(tmp_path):
         now = [0]
         learning.record(made, folder, done or (lambda: now[0]))
         torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 1))
+        model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 1)).to(kind)
         optimizer = torch.optim.Adam(model.parameters(), rate, **options)
         scaler = torch.amp.GradScaler("cpu", enabled=scaler is not None, init_scale=scaler or 1.0)
         for step in range(steps):
             now[0] = step
             optimizer.zero_grad()
-            scaler.scale(model(torch.randn(8, 64)).square().mean()).backward()
+            scaler.scale(model(torch.randn(8, 64, dtype=kind)).square().mean()).backward()
             edit(model)
             scaler.step(optimizer)
             scaler.update()
@@ -63,10 +71,30 @@ def test_a_layer_that_has_lost_its_gradients_is_seen(trained):
     def freeze(model):
         model[1].weight.grad = None
 
-    found = trained(freeze)
-    assert max(learning_apart(found, trained())) > 0.1
-    assert found.still == {(0, 2)}
-    assert not trained().still
+    found, plain = trained(freeze), trained()
+    assert max(learning_apart(found, plain)) > 0.1
+    assert found.idle == {(0, 2)}
+    assert (0, 2) in plain.learns
+    assert not plain.idle
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
+def test_weights_of_any_precision_are_told(trained, kind):
+    assert len(trained(kind=kind).learning) == 3
+
+
+def test_a_gradient_of_rounding_alone_is_no_loss(trained):
+    """As that of a bias before a BatchNorm, which may be nothing or next to nothing."""
+
+    def edit(model):
+        model[0].bias.grad.fill_(1e-12)
+
+    assert (0, 1) not in trained(edit).learns
+
+
+def test_a_failure_of_ours_does_not_end_the_script(trained, monkeypatch):
+    monkeypatch.setattr(learning, "_length", lambda _: 1 / 0)
+    assert trained().learning == ()
 
 
 def test_an_optimizer_that_does_not_move_is_seen(trained):
@@ -102,6 +130,19 @@ def test_a_compiled_step_is_compiled_once_and_tells_nothing(trained, monkeypatch
     monkeypatch.setattr(torch.amp.GradScaler, "step", step)
     assert trained(steps=6).learning == ()
     assert len(compiled) <= 2  # as without: the first step makes the averages
+
+
+def test_a_skipped_step_leaves_the_others_in_their_places(trained):
+    calls = []
+
+    def overflow_once(model):
+        calls.append(1)
+        if len(calls) == 1:
+            model[0].weight.grad[0, 0] = float("inf")
+
+    first, *rest = trained(overflow_once, scaler=1024.0).learning
+    assert first == (None, None)
+    assert len(rest) == 2
 
 
 def test_lines_are_of_one_rank(trained, monkeypatch, tmp_path):

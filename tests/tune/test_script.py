@@ -136,7 +136,13 @@ def test_a_change_that_breaks_later_ends_the_run_too(folder):
 
 
 def test_what_is_toggled_is_what_the_recorder_counts(folder):
-    ran = run(folder, TRAINS + "train(Model(), epochs=9)", "bf16", toggle=Toggle(2, 4), steps=31)
+    ran = run(
+        folder,
+        TRAINS + "train(Model(), epochs=9)",
+        "bf16",
+        toggle=Toggle(2, 4, epochs=True),
+        steps=31,
+    )
     (evidence,) = collect(ran.folder, 3)
     assert len(evidence.steps) == 31
     assert [(block.on, block.first, block.steps) for block in ran.blocks] == [
@@ -159,7 +165,7 @@ def look():
 train(Model(), epochs=5)
 """
     )
-    ran = run(folder, source, "bf16", toggle=Toggle(steps=1, warmup=4))
+    ran = run(folder, source, "bf16", toggle=Toggle(steps=1, warmup=4, epochs=True))
     assert "True" not in ran.printed  # it ends with each backward pass
     assert [line for line in ran.printed if line in {"on", "off"}] == [
         *["on"] * 3,
@@ -180,7 +186,7 @@ def look():
 train(Model(), epochs=5)
 """
     )
-    toggle = Toggle(steps=1, warmup=4, changes=2)
+    toggle = Toggle(steps=1, warmup=4, changes=2, epochs=True)
     ran = run(folder, source, ("threads", {"threads": 7}), "bf16", toggle=toggle)
     assert [line for line in ran.printed if line.count("e ") == 1] == [
         *["True True"] * 3,
@@ -320,10 +326,11 @@ Outer()(torch.ones(4, 2))
 """
     ran = run(folder, source, outputs=True)
     assert json.loads((ran.folder / "outputs.json").read_text()) == [
-        {"module": "Outer", "shape": [4, 3], "values": 12}
+        {"module": "Outer", "shape": [4, 3], "values": 12},
+        {"module": "Outer", "shape": [2], "values": 2},
     ]
     values = array.array("f", (ran.folder / "outputs.f32").read_bytes())
-    assert list(values) == [2.5] * 12
+    assert list(values) == [2.5] * 12 + [1.0] * 2
 
 
 def test_changes_of_others_are_found_and_a_broken_one_is_a_line(monkeypatch):

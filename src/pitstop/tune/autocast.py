@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from torch.amp import custom_fwd
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from pitstop.profile.origins import in_backward
@@ -80,10 +79,14 @@ class Autocast:
         return original(function, *given, **named)
 
     def _keep_float32(self, function: Any) -> None:
-        def forward(original: Callable[..., Any], *given: Any) -> Any:
-            kinds = (each.device.type for each in given if isinstance(each, torch.Tensor))
-            device = next(kinds, "cpu")
-            return custom_fwd(original, device_type=device, cast_inputs=torch.float32)(*given)
+        def forward(original: Callable[..., Any], *given: Any, **named: Any) -> Any:
+            kinds = {each.device.type for each in given if isinstance(each, torch.Tensor)}
+            device = next(filter(torch.is_autocast_enabled, sorted(kinds)), None)
+            if device is None:
+                return original(*given, **named)
+            with torch.autocast(device, enabled=False):
+                inputs = (_in_float32(each, self._precision) for each in given)
+                return original(*inputs, **named)
 
         if not minds_autocast(function):
             self._script.patch(function, "forward", forward)

@@ -40,17 +40,20 @@ def learning_apart(run: Readings, null: Readings) -> list[float]:
 
 
 def stopped(run: Readings, null: Readings) -> str:
-    """What an optimizer moves in the untouched run and here never does; empty: nothing."""
-    ours = [any(each is not None for each in column) for column in _columns(run)[::2]]
-    for number, column in enumerate(_columns(null)[::2]):
-        stepped = any(each is not None for each in column)
-        if stepped and not any(ours[number : number + 1]):
+    """What learns in the untouched run and here does not; empty: nothing."""
+    ours, theirs = ([_steps(each) for each in _columns(of)[::2]] for of in (run, null))
+    for number, steps in enumerate(theirs):
+        if steps and not any(ours[number : number + 1]):
             return f"optimizer {number + 1} takes no step"
-    new = [number for number, _ in run.still - null.still]
-    if new and null.learning:
-        number, many = Counter(new).most_common(1)[0]
+    if ours == theirs and (lost := run.idle & null.learns):
+        number, many = Counter(number for number, _ in lost).most_common(1)[0]
         return f"optimizer {number + 1} no longer moves {many} of its parameters"
     return ""
+
+
+def _steps(numbers: Numbers) -> list[int]:
+    """Those in which an optimizer steps."""
+    return [step for step, each in enumerate(numbers) if each is not None]
 
 
 def _columns(readings: Readings) -> list[Numbers]:

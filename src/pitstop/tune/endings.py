@@ -11,6 +11,7 @@ from pitstop.compare.record import COMPLAINED, OUR_OWN, Recording
 TRACEBACK = "Traceback (most recent call last):"
 IGNORED = "Exception ignored"  # what Python says of errors in finalisers, which end nothing
 PLACE = re.compile(r'File "(.+)", line (\d+), in .+')
+WARNS = " warns: "
 WARNING = re.compile(r"(\S.*):(\d+): \w*Warning: (.+)")  # as Python shows one
 OUT_OF_MEMORY = re.compile(
     r"OutOfMemoryError|out of memory|not enough memory|[Cc]an(no|')t allocate memory|MemoryError"
@@ -78,7 +79,7 @@ def _raised_by(frames: Sequence[str]) -> str:
 
 def _warnings(lines: Sequence[str]) -> tuple[str, ...]:
     found = filter(None, map(WARNING.fullmatch, lines))
-    return tuple(f"{Path(each[1]).name}:{each[2]} warns: {each[3]}" for each in found)
+    return tuple(f"{Path(each[1]).name}:{each[2]}{WARNS}{each[3]}" for each in found)
 
 
 def _complaints(recording: Recording) -> list[str]:

@@ -4,7 +4,7 @@
 norms, or, where there are no losses, of what the model returned for the same inputs. A step may
 have several losses, such as that of a generator and of its opponent, and each of them counts. In
 the first steps so do the gradients of each optimizer and how far it moves its weights, though less
-strictly, and each weight that moved must move: losses may not tell whether all of a model learns.
+strictly, and what moved must move: losses may not tell whether all of a model learns.
 
 **Tolerance.** What rounds once in the precision that the change computes in is fine. Training
 amplifies rounding, every script in its own way, so for what drifts farther that is measured: in
@@ -93,7 +93,7 @@ def guard(
     other_seeds: Sequence[Readings] = (),
 ) -> Guarded:
     """Hold the numbers of a changed run against those of the untouched script."""
-    if broken := newly_broken(run, untouched.null) or stopped(run, untouched.null):
+    if broken := newly_broken(run, untouched.null):
         return Guarded(False, reason=broken)
     if effect == "changes-training":
         return Guarded(True, reason="changes what is learned: held against nothing")
@@ -139,7 +139,7 @@ def _of_seeds(null: Sequence[float], ours: Sequence[float], before: str) -> Guar
 
 def _within(run: Readings, untouched: Untouched, effect: str, precision: str) -> Guarded:
     """Whether the run stays as close as rounding, or as the script to itself, allows."""
-    if wrong := other_shapes(run, untouched.null):
+    if wrong := other_shapes(run, untouched.null) or stopped(run, untouched.null):
         return Guarded(False, reason=wrong)
     exact = effect == "exact"
     found: Guarded | None = None
@@ -149,7 +149,8 @@ def _within(run: Readings, untouched: Untouched, effect: str, precision: str) ->
         verdict = _judge(name, ours, others, floor)
         if not verdict.ok:
             return verdict
-        if found is None or (verdict.drift or 0.0) > (found.drift or 0.0):
+        tells = name not in LEAST and (verdict.drift or 0.0) > (found.drift or 0.0 if found else 0)
+        if found is None or tells:
             found = verdict
     if found is None:
         return Guarded(False, reason="no loss and no output in common: nothing can be proved")

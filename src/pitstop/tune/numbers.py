@@ -30,6 +30,7 @@ MOST_VALUES = 65_536  # of each tensor, evenly spread: enough for a PSNR to two 
 FEWER_VALUES = 4_096  # of calls after the first
 SEEDS = 2**32  # that numpy takes
 SEED_NAMES = ("seed", "a")
+DEEPEST = 8  # of values in values: they may hold each other
 FIRST_CALLS = 16  # outermost calls of a module that are kept; of later ones some
 
 
@@ -155,16 +156,16 @@ def is_kept(number: int) -> bool:
     return number % (1 << max(0, number.bit_length() - FIRST_CALLS.bit_length() + 1)) == 0
 
 
-def tensors_in(value: Any) -> list[torch.Tensor]:
+def tensors_in(value: Any, deep: int = DEEPEST) -> list[torch.Tensor]:
     """The tensors of a nested value, in order; complex ones as pairs of numbers."""
     if isinstance(value, torch.Tensor):
         return [torch.view_as_real(value.resolve_conj()) if value.is_complex() else value]
-    if is_dataclass(value):
-        value = [getattr(value, each.name) for each in fields(value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        value = [getattr(value, each.name, None) for each in fields(value)]
     if isinstance(value, dict):
         value = list(value.values())
-    if isinstance(value, list | tuple):
-        return [tensor for each in value for tensor in tensors_in(each)]
+    if isinstance(value, list | tuple) and deep:
+        return [tensor for each in value for tensor in tensors_in(each, deep - 1)]
     return []
 
 

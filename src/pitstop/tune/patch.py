@@ -82,7 +82,11 @@ def _place(sites: Sites, wanted: Wanted) -> tuple[Sites, list[str]]:
     permanent = _permanent(wanted.name)
     if permanent is None:
         return sites, ["it is not ours: use `pitstop run --with tuned.toml`"]
-    found = list(permanent(sites, wanted.options))
+    in_the_way = ["its lines are in the way of others: use `pitstop run --with tuned.toml`"]
+    try:
+        found = list(permanent(sites, wanted.options))
+    except ValueError:
+        return sites, in_the_way
     edits = [each for each in found if isinstance(each, Edit)]
     reasons = list(dict.fromkeys(each.reason for each in found if isinstance(each, Left)))
     if not found:
@@ -92,7 +96,7 @@ def _place(sites: Sites, wanted: Wanted) -> tuple[Sites, list[str]]:
     try:
         return (sites.after(edits) if edits else sites), reasons
     except (SyntaxError, ValueError):
-        return sites, ["its lines are in the way of others: use `pitstop run --with tuned.toml`"]
+        return sites, in_the_way
 
 
 def _permanent(name: str) -> Permanent | None:

@@ -4,7 +4,7 @@ import math
 import shutil
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
-from itertools import count, islice, pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from statistics import fmean
 
@@ -16,6 +16,7 @@ from pitstop.core.trial import Verdict
 from pitstop.core.units import percent, precise_percent
 from pitstop.tune.budget import WARMUP, Costs, toggled_steps
 from pitstop.tune.change import Change, Effect
+from pitstop.tune.endings import WARNS
 from pitstop.tune.guard import FLOORS, SEEDS, Guarded, Untouched, guard
 from pitstop.tune.looks import pairs_of
 from pitstop.tune.plan import SHORTEST_EPOCH, Block, Plan, Toggle, read_blocks
@@ -72,7 +73,7 @@ class Processes:
         self._clock = clock
         self._numbers = count(1)
         self._plain: dict[_Plain, tuple[Readings, Sample]] = {}
-        self._warnings: set[str] = set()  # where the untouched script warns of something
+        self._warnings: set[str] = set()  # where the script warns of something, and numbers hold
 
     def check(
         self, changes: Changes, toggle: Toggle | None = None, patience_s: Patience = forever
@@ -110,6 +111,8 @@ class Processes:
         worse = self._worse(seen, precision) if guarded.ok else ""
         refused: Verdict | None = None if guarded.ok and not worse else "drifted"
         note = f"{worse or guarded.reason}{self._new_warning(run)}" if refused else ""
+        if not refused:
+            self._knows(run)
         drift, tolerance = guarded.drift, guarded.tolerance
         return replace(times, refused=refused, note=note, drift=drift, tolerance=tolerance)
 
@@ -178,15 +181,19 @@ class Processes:
             raise RunError("not-applicable", f"no room in the budget: it {run.ending.error}", True)
         _refuse(run, plan.toggle.changes if plan.toggle else 1)
         if not changes:
-            self._warnings |= set(map(_place, run.ending.warnings))
+            self._knows(run)
         if not seen.evidence.steady:
             raise RunError("failed", "no step was finished after the warm-up: give more --steps")
         return run, seen
 
+    def _knows(self, run: TrialRun) -> None:
+        """What it warns of is no news later on."""
+        self._warnings |= set(map(_place, run.ending.warnings))
+
     def _new_warning(self, run: TrialRun) -> str:
         """What the script warns of in this run and not untouched: it may have fallen back."""
         new = (each for each in run.ending.warnings if _place(each) not in self._warnings)
-        return "".join(f"; {each[:LONGEST_WARNING]}" for each in islice(new, 1))
+        return next((f"; {each[:LONGEST_WARNING]}" for each in new), "")
 
     def _environment(self, changes: Changes) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -328,7 +335,7 @@ def _refuse(run: TrialRun, tried: int) -> None:
 
 def _place(warning: str) -> str:
     """Where it comes from: what it says may have numbers in it that differ from run to run."""
-    return warning.partition(" ")[0]
+    return warning.partition(WARNS)[0]
 
 
 def _slow_s(evidence: Evidence) -> float:

@@ -2,10 +2,12 @@
 
 import json
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from pitstop.core.evidence import Evidence
 from pitstop.profile.collect import lines
@@ -13,6 +15,8 @@ from pitstop.tune.plan import BATCHES, LEARNING, OUTPUTS, VALUES
 
 IMAGE_CHANNELS = (1, 3, 4)
 SMALLEST_IMAGE = 16  # pixels on the shorter side
+
+Parameter = tuple[int, int]  # which of the optimizers, and which of its parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,8 @@ class Readings:
     earlier_losses: tuple[tuple[float | None, ...], ...] = ()  # those before the last of each step
     gradient_norms: tuple[float | None, ...] = ()
     learning: tuple[tuple[float | None, ...], ...] = ()  # two lengths of each optimizer, by step
-    still: frozenset[tuple[int, int]] = frozenset()  # optimizer and parameter: never moved
+    learns: frozenset[Parameter] = frozenset()  # what moves in some step, by more than rounding
+    idle: frozenset[Parameter] = frozenset()  # what has no gradient, or does not move, in any step
     broken: tuple[int, ...] = ()  # steps, from 1, whose loss was not finite
     batches: tuple[str, ...] = ()  # a checksum of each
     outputs: tuple[Output, ...] = ()
@@ -54,31 +59,35 @@ class Readings:
 def read(folder: Path, evidence: Evidence) -> Readings:
     """The readings of a recorded run; of several processes, the one that is given."""
     steps = evidence.steps
+    learned = list(lines(folder / LEARNING))
     return Readings(
         losses=tuple(step.loss for step in steps),
         earlier_losses=tuple(step.losses[1:] for step in steps),
         gradient_norms=tuple(step.gradient_norm for step in steps),
-        learning=tuple(_learning(folder)),
-        still=_still(folder),
+        learning=tuple(_learning(learned)),
+        learns=frozenset((row[1], place) for row in learned for place in row[4]),
+        idle=_idle(learned),
         broken=tuple(place for place, step in enumerate(steps, 1) if not step.loss_finite),
         batches=tuple(str(each) for each in lines(folder / BATCHES)),
         outputs=tuple(_outputs(folder)),
     )
 
 
-def _learning(folder: Path) -> Iterator[tuple[float | None, ...]]:
-    """Gradients and way of the first optimizer, of the second ...; the last of a step counts."""
-    found = {(step, number): both for step, number, *both, _ in lines(folder / LEARNING)}
+def _learning(rows: Sequence[Any]) -> Iterator[tuple[float | None, ...]]:
+    """By step, gradients and way of the first optimizer, of the second ...; none if it skips it."""
+    found = {(step, number): both for step, number, *both, _, _ in rows}
+    steps = range(1 + max((step for step, _ in found), default=-1))
     numbers = range(1 + max((number for _, number in found), default=-1))
-    for step in sorted({step for step, _ in found}):
-        yield tuple(chain.from_iterable(found.get((step, each), (None, None)) for each in numbers))
+    for step in steps:
+        both = (found.get((step, each), (None, None)) for each in numbers)
+        yield tuple(x if x is not None and isfinite(x) else None for x in chain(*both))
 
 
-def _still(folder: Path) -> frozenset[tuple[int, int]]:
+def _idle(rows: Sequence[Any]) -> frozenset[Parameter]:
     found: dict[int, set[int]] = {}
-    for _, number, _, _, still in lines(folder / LEARNING):
-        found[number] = found.get(number, set(still)) & set(still)
-    return frozenset((number, place) for number, still in found.items() for place in still)
+    for _, number, _, _, _, idle in rows:
+        found[number] = found.get(number, set(idle)) & set(idle)
+    return frozenset((number, place) for number, idle in found.items() for place in idle)
 
 
 def _outputs(folder: Path) -> list[Output]:

@@ -84,12 +84,14 @@ def _watch_draws(script: "Script", formats: dict[int, Any]) -> None:
 
 def _keep_rows(script: "Script") -> None:
     """Contiguous tensors for functions that launch kernels of their own, there and back."""
-    tensor = script.torch.Tensor
+    torch = script.torch
 
-    def row_by_row(original: Callable[..., Any], *given: Any) -> Any:
-        return original(
-            *(each.contiguous() if isinstance(each, tensor) else each for each in given)
-        )
+    def rows(value: Any) -> Any:
+        dense = isinstance(value, torch.Tensor) and value.layout == torch.strided
+        return value.contiguous() if dense else value
+
+    def row_by_row(original: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        return original(*map(rows, given), **named)
 
     def define(function: Any) -> None:
         for name in METHODS:
