@@ -148,7 +148,7 @@ def test_a_near_miss_is_held_against_more_moved_runs(track):
     script = Script(lambda asked: chaotic(asked, 5e-4))
     assert track(script).check(wanted("fused")).refused is None
     assert [each.signs for each in script.plans if each.perturb] == [1, 2, 3]
-    script = Script(lambda asked: chaotic(asked, 9e-4))
+    script = Script(lambda asked: chaotic(asked, 9e-3))
     assert track(script).check(wanted("fused")).refused == "drifted"
     assert [each.signs for each in script.plans if each.perturb] == [1]  # no near miss
 
