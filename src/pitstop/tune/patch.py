@@ -82,21 +82,17 @@ def _place(sites: Sites, wanted: Wanted) -> tuple[Sites, list[str]]:
     permanent = _permanent(wanted.name)
     if permanent is None:
         return sites, ["it is not ours: use `pitstop run --with tuned.toml`"]
-    in_the_way = ["its lines are in the way of others: use `pitstop run --with tuned.toml`"]
     try:
         found = list(permanent(sites, wanted.options))
-    except ValueError:
-        return sites, in_the_way
-    edits = [each for each in found if isinstance(each, Edit)]
-    reasons = list(dict.fromkeys(each.reason for each in found if isinstance(each, Left)))
+        edits = [each for each in found if isinstance(each, Edit)]
+        after = sites.after(edits) if edits else sites
+    except (SyntaxError, ValueError):
+        return sites, ["its lines are in the way of others: use `pitstop run --with tuned.toml`"]
     if not found:
         return sites, [
             "the source has it already, or the recorded step does not show where it would go"
         ]
-    try:
-        return (sites.after(edits) if edits else sites), reasons
-    except (SyntaxError, ValueError):
-        return sites, in_the_way
+    return after, list(dict.fromkeys(each.reason for each in found if isinstance(each, Left)))
 
 
 def _permanent(name: str) -> Permanent | None:
