@@ -208,6 +208,16 @@ def test_every_weight_moves_whatever_its_type(dtype, precision):
     )  # a unit of the coarsest is 2 to the -7 at most, rounded
 
 
+def test_a_weight_moves_by_so_many_units_and_by_no_more_than_one_of_its_own_where_that_is_coarser():
+    torch = pytest.importorskip("torch")
+    from pitstop.tune.numbers import perturb
+
+    for dtype, share in ((torch.float64, 2.0**-20), (torch.bfloat16, 2.0**-7)):
+        weight = torch.ones(8, dtype=dtype)
+        perturb([weight], "float32", units=8)
+        assert set((weight - 1).abs().tolist()) <= {share, share / 2}  # below 1 units are half
+
+
 def train(mode="plain", seed=0):
     """A small network trained for 12 steps, honestly or not, as the guard sees it."""
     torch = pytest.importorskip("torch")

@@ -147,7 +147,8 @@ def test_a_near_miss_is_held_against_more_moved_runs(track):
 
     script = Script(lambda asked: chaotic(asked, 5e-4))
     assert track(script).check(wanted("fused")).refused is None
-    assert [each.signs for each in script.plans if each.perturb] == [1, 2, 3]
+    moved = [each for each in script.plans if each.perturb]
+    assert [(each.signs, each.units) for each in moved] == [(1, 1), (2, 8), (3, 8)]
     script = Script(lambda asked: chaotic(asked, 9e-3))
     assert track(script).check(wanted("fused")).refused == "drifted"
     assert [each.signs for each in script.plans if each.perturb] == [1]  # no near miss

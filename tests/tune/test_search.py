@@ -380,6 +380,18 @@ def test_the_proof_of_a_short_script_has_a_few_blocks_in_each_of_some_processes(
     assert (track.runs("blocks", "tf32"), track.runs("sample")) == (4, 0)
 
 
+@pytest.mark.parametrize(("more_s", "kinds"), [(-1.0, {"blocks"}), (1.0, {"sample"})])
+def test_a_proof_by_fresh_runs_leaves_room_for_the_blocks_that_settle_what_they_leave_open(
+    more_s, kinds
+):
+    track = Simulated(lambda on: 80.0 if on else 100.0)
+    track.budget_s = COSTS.pairs_s(6) + COSTS.blocks_s(6) + more_s
+    proof = Proof(track, COSTS, Asked(), Found(kept=(Wanted("tf32"),)), [candidate("tf32")])
+    proof.run(Listener())
+    assert proof.found.proof[0].verdict == "better"
+    assert {kind for kind, _ in track.log} == kinds
+
+
 def test_the_proof_of_a_script_too_short_for_blocks_has_none():
     track = Simulated(lambda on: 99.0 if on else 100.0, length=12, noise=0.2)
     costs = COSTS.of_length(12)

@@ -10,9 +10,10 @@ strictly, and what moved must move: losses may not tell whether all of a model l
 amplifies rounding, every script in its own way, so for what drifts farther that is measured: in
 another untouched run each weight is moved by one unit in the last place of that precision, and
 three times the drift of that run is allowed. One such run may drift little by luck: what is up to
-ten times that far off is held against two more. What counts for a step is the drift up to it: the
-first steps, before anything is amplified, are held to little. A single step may agree by luck,
-so the first five count as one. Where a unit of that precision makes another loss of it, as with a
+ten times that far off is held against two more, in float32 moved by eight units, as sums in another
+order part by as much. What counts for a step is the drift up to it: the first steps, before
+anything is amplified, are held to little. A single step may agree by luck, so the first five count
+as one. Where a unit of that precision makes another loss of it, as with a
 large constant that half precision cannot hold, or where the script does not repeat itself, no more
 than a third is allowed all the same.
 

@@ -82,8 +82,10 @@ def _moved(by: int, original: Callable[..., Any]) -> Callable[..., Any]:
     return seed
 
 
-def perturb(parameters: Iterable[torch.Tensor], precision: str, signs: int = 1) -> None:
-    """Move each weight up or down by one unit in the last place of ``precision``, or of its own.
+def perturb(
+    parameters: Iterable[torch.Tensor], precision: str, signs: int = 1, units: int = 1
+) -> None:
+    """Move each weight up or down by units in the last place of ``precision``, or of its own.
 
     A weight in half precision cannot move by less than one of its own units, and its script rounds
     everything else to such units too.
@@ -93,15 +95,15 @@ def perturb(parameters: Iterable[torch.Tensor], precision: str, signs: int = 1) 
     for parameter in parameters:
         if parameter.is_floating_point():
             sign = torch.randint(0, 2, parameter.shape, generator=drawn) * 2 - 1
-            share = max(finest, torch.finfo(parameter.dtype).eps)
+            share = max(units * finest, torch.finfo(parameter.dtype).eps)
             parameter.data.mul_(1 + share * sign.to(parameter))
 
 
 class Perturbation:
     """Moves the weights of all models, and what only an optimizer holds, each of them once."""
 
-    def __init__(self, precision: str, signs: int) -> None:
-        self._how = precision, signs
+    def __init__(self, precision: str, signs: int, units: int) -> None:
+        self._how = precision, signs, units
         self._moved: dict[int, ref[torch.Tensor]] = {}
 
     def of_module(self, module: nn.Module) -> None:

@@ -74,8 +74,9 @@ class Plan:
 
     changes: tuple[Wanted, ...] = ()
     seed: int | None = None  # set before the script's first line; its own prevail, moved by that
-    perturb: str | None = None  # move each weight by one unit in the last place of this precision
+    perturb: str | None = None  # move each weight by units in the last place of this precision
     signs: int = 1  # which of the ways to move them: up or down is drawn by this seed
+    units: int = 1  # by which each is moved
     outputs: bool = False  # keep samples of what the models return
     toggle: Toggle | None = None
     steps: int | None = None  # the run ends after so many

@@ -1,10 +1,10 @@
 """Proof: the untouched script against all that was kept.
 
 Pairs of fresh processes, as a user would run them. These lie far apart in time: where six of them
-are not clear, or the budget has no room for them, and all that was kept can be switched, blocks of
-steps with all of it off and on decide. So do they at once where what was kept changes how short
-epochs begin, which a few steps of a fresh run take for hiccups. Where one change alone was kept,
-its trial was such a comparison already, and is not repeated if there is no room for better.
+are not clear, and all that was kept can be switched, blocks of steps with all of it off and on
+decide; at once, where the budget has no room for both. So do they where what was kept changes how
+short epochs begin, which a few steps of a fresh run take for hiccups. Where one change alone was
+kept, its trial was such a comparison already, and is not repeated if there is no room for better.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,8 @@ class Proof:
     def run(self, listener: Listener) -> None:
         """Fresh pairs where there is room for them, and blocks where they leave it open."""
         listener.doing("the proof: untouched against all that is kept")
-        most = self._costs.affordable(self._track.left_s(), toggles=False)
+        closer_s = self._costs.blocks_s(pairs.FEWEST) if self._switched else 0.0
+        most = self._costs.affordable(self._track.left_s() - closer_s, toggles=False)
         try:
             if self._switched and self._costs.toggle.epochs and self._in_blocks():
                 return

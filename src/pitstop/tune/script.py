@@ -221,7 +221,7 @@ class Run:
             script.toggled = script in self._toggled
             attempt(script.name, partial(find_change(script.name).apply, script))
         if plan.perturb:
-            moved = Perturbation(plan.perturb, plan.signs)
+            moved = Perturbation(plan.perturb, plan.signs, plan.units)
             models.on_model(moved.of_module)
             made.on_built(moved.of_optimizer)
         if plan.outputs:  # after what moves weights: that is no learning

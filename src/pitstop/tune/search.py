@@ -26,8 +26,8 @@ the other, or, where that was no gain either, both are tried as one.
 Each is left out once more, and goes if it no longer helps.
 
 **Proof.** Fresh processes again: the untouched script against all that was kept. They lie far apart
-in time: where the first six pairs are not clear, or the budget has no room for them, and all that
-was kept can be switched, blocks of steps with all of it off and on decide.
+in time: where the first six pairs are not clear, and all that was kept can be switched, blocks of
+steps with all of it off and on decide; at once, where the budget has no room for both.
 """
 
 import math
