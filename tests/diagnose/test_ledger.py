@@ -151,6 +151,19 @@ def test_on_a_cpu_a_line_is_charged_with_its_time_outside_torch():
     assert ledger.total("idle") == pytest.approx(2.0)
 
 
+def test_on_a_cpu_compiled_code_is_no_python_and_where_nothing_was_inspected_the_rest_may_not_be():
+    """A line that calls torch itself looks like Python to a sampler."""
+    sampled = (
+        Sampled(HERE, 50, f"et/cet{'a' * 49}.py:call"),
+        Sampled(THERE, 20, "PIL/ImageFile.py:load"),
+        Sampled(THERE, 30, "mine/train.py:<module>"),
+    )
+    ledger = account(run(sampled=sampled), CPU)
+    assert ledger.total("unmeasured", where=HERE) == pytest.approx(5.0)
+    assert ledger.total("unmeasured", where=THERE) == pytest.approx(3.0)
+    assert ledger.total("python", where=THERE) == pytest.approx(2.0)
+
+
 def test_a_batch_put_together_while_waiting_is_not_counted_twice():
     stacked = operation("aten.stack.default", micros=2000.0, phase="wait")
     ledger = account(run(wait_ms=3.0, operations=(stacked,)), CPU)

@@ -34,6 +34,7 @@ PATCHED = (
     (torch.amp.GradScaler, "_maybe_opt_step"),
     (torch.amp.GradScaler, "update"),
     (torch, "save"),
+    (torch, "compile"),
     *((torch.distributed, name) for name in hooks.COLLECTIVES),
 )
 

@@ -32,7 +32,8 @@ class Result:
 class Models:
     """Keeps what is put around the calls of models."""
 
-    def around(self, around):
+    def around(self, around, functions):
+        assert functions
         self.call = around
 
 

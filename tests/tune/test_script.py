@@ -15,7 +15,16 @@ import pitstop.tune.changes
 from pitstop.core.errors import PitstopError
 from pitstop.profile.collect import collect
 from pitstop.tune import change as changes
-from pitstop.tune.plan import Plan, Toggle, Wanted, is_on, read_blocks, read_outcomes, read_plan
+from pitstop.tune.plan import (
+    OUTPUTS,
+    Plan,
+    Toggle,
+    Wanted,
+    is_on,
+    read_blocks,
+    read_outcomes,
+    read_plan,
+)
 from tune.running import TRAIN, TRAINS, run
 
 pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
@@ -211,6 +220,25 @@ def test_what_the_script_compiles_itself_stays_one_graph(name, folder):
     assert plain.printed[-1] == tuned.printed[-1]
     assert tuned.outcome.applied > 0
     assert plain.printed[0] != tuned.printed[0]
+
+
+def test_models_beside_a_compiled_function_are_met_and_what_that_returns_is_kept(folder):
+    source = f"""{TRAINS}
+model, other = Model().eval(), Model().eval()
+
+@torch.compile(backend="eager", fullgraph=True)
+def decode(x):
+    return other(x) * 2
+
+for _ in range(4):
+    with torch.no_grad():
+        decode(torch.ones(1, 3, 8, 8))
+        model(torch.ones(1, 3, 8, 8))
+"""
+    ran = run(folder, source, "bf16", outputs=True)
+    assert (ran.code, ran.outcome.applied) == (0, 4), ran.complained
+    index = json.loads((ran.folder / OUTPUTS).read_text())
+    assert [each["module"] for each in index] == ["decode", "Model"] * 4
 
 
 def test_models_can_still_be_copied_pickled_and_freed(folder):

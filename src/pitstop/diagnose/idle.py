@@ -5,10 +5,10 @@ thread was found in other steps correct them: a line explains no more idle time 
 it, and Python that took longer than the GPU can have been busy meanwhile left it idle.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from pitstop.core.evidence import ENOUGH_SAMPLES, Evidence, Line
+from pitstop.core.evidence import ENOUGH_SAMPLES, Evidence, Line, Sampled
 from pitstop.core.ledger import Cause, Row
 from pitstop.core.machine import Limits
 from pitstop.diagnose.operations import EMPTYING
@@ -16,6 +16,8 @@ from pitstop.diagnose.samples import (
     beyond_torch,
     empties_cache,
     in_forward,
+    in_library,
+    is_compiled,
     is_own,
     line_ms,
     on_cpu,
@@ -30,7 +32,10 @@ GAPS: dict[str, Cause] = {
     "python": "python",
     "data": "data",
 }
+COMPILED = "compiled code"
 SPARE = 0.05  # of the step: sampling slows Python, which then waits less for the GPU
+
+Kind = tuple[Cause, str, Callable[[Sampled], bool]]  # of samples: why, in what, and which
 
 
 def gpu_idle(
@@ -54,12 +59,24 @@ def gpu_idle(
 
 
 def cpu_idle(evidence: Evidence, idle_ms: float) -> Iterator[Row]:
-    """Time outside torch: the wait for data, then Python by the lines that were sampled."""
+    """Time outside torch's operations: the wait for data, then what was sampled, by its lines.
+
+    Compiled code is no operation of torch, and no Python either. Where anything was compiled no
+    operation was looked into, and what a line did itself may be one.
+    """
     waited = min(idle_ms, usual_wait_ms(evidence, dry=False))
     yield Row("data", waited)
     idle_ms -= waited
-    spent = beyond_torch(evidence, in_forward, lambda _: True)
-    lines = shrunk([Row("python", ms, "", line) for line, ms in spent.items()], idle_ms)
+    kinds: tuple[Kind, ...] = (("python", "", in_forward),)
+    if not evidence.operations:
+        kinds = ("python", "", in_library), ("unmeasured", COMPILED, is_compiled)
+        kinds += (("unmeasured", "", lambda each: not in_library(each) and not is_compiled(each)),)
+    lines = [
+        Row(cause, ms, what, line)
+        for cause, what, counts in kinds
+        for line, ms in beyond_torch(evidence, counts, lambda _: True).items()
+    ]
+    lines = shrunk(lines, idle_ms)
     yield from lines
     yield Row("idle", idle_ms - sum(row.ms for row in lines))
 

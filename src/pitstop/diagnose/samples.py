@@ -10,6 +10,7 @@ from pitstop.diagnose.operations import tensors
 
 # Libraries that a script does its own work with, as samples name them: last folder, file, function.
 LIBRARIES = re.compile(r"^(?:PIL|numpy|lib|cv2|imageio|v\d|skimage|scipy|pandas)/")
+GENERATED = re.compile(r"^(..)/c\1[a-z2-7]{49}\.py:")  # by inductor: kernels, and calls of them
 AUTOGRAD = "autograd/graph.py"  # the thread is in a backward pass, whose operations are known
 
 
@@ -34,11 +35,21 @@ def empties_cache(sample: Sampled) -> bool:
     return sample.inside.endswith("cuda/memory.py:empty_cache")
 
 
+def is_compiled(sample: Sampled) -> bool:
+    """Whether the thread was in what a compiler made of the line."""
+    return bool(GENERATED.match(sample.inside))
+
+
 def is_own(sample: Sampled) -> bool:
     """Whether the innermost function was the line's own, or one of a library for such work."""
     file = f"{PurePath(sample.where.path).name}:{sample.where.function}"
-    own = sample.inside.endswith(file) or bool(LIBRARIES.match(sample.inside))
+    own = sample.inside.endswith(file) or in_library(sample)
     return own and bool(sample.where.path)
+
+
+def in_library(sample: Sampled) -> bool:
+    """Whether the innermost function was one of a library that a script does its own work with."""
+    return bool(LIBRARIES.match(sample.inside))
 
 
 def beyond_torch(

@@ -17,6 +17,7 @@ from torch.optim.optimizer import (
 
 from pitstop.profile.attempt import attempt
 from pitstop.profile.clock import SAVING
+from pitstop.profile.functions import functions
 from pitstop.profile.loader_hooks import batches, epochs, loaders, workers
 from pitstop.profile.modules import OutermostCalls
 from pitstop.profile.patch import Function, Undo, argument, patch, told, unseen
@@ -211,6 +212,7 @@ HOOKS = (
     collectives,
     saving,
     models,
+    functions,
     processes,
 )
 

@@ -50,7 +50,9 @@ class OutermostCalls:
         self._undos.clear()
 
     def _before_any(self, module: Any, _: Any) -> None:
-        if torch.compiler.is_compiling() or not self.listening or _within_module(sys._getframe(2)):
+        if torch.compiler.is_compiling() or not self.listening:
+            return
+        if calls_of_modules(sys._getframe(2)) > 1:  # one is its own
             return
         self._calls += 1
         self._found[id(module)] = weakref.ref(module)
@@ -98,10 +100,10 @@ def compiled_anything() -> bool:
     return dynamo is not None and any(each is not None for each in dynamo.cached_backends.values())
 
 
-def _within_module(frame: FrameType | None) -> bool:
-    """Whether the stack holds another module's call above this one's own frames."""
-    own = 0
+def calls_of_modules(frame: FrameType | None) -> int:
+    """How many of them the stack holds."""
+    found = 0
     while frame is not None:
-        own += frame.f_code is CALL
+        found += frame.f_code is CALL
         frame = frame.f_back
-    return own > 1
+    return found

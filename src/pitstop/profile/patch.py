@@ -26,9 +26,7 @@ def patch(owners: tuple[Any, ...], name: str, build: Callable[[Function], Functi
     Where the script has put something of its own on top of ours, that is left in place.
     """
     original = getattr(owners[0], name)
-    replacement = wraps(original)(build(original))
-    unseen(replacement, all_below=False)
-    vars(replacement)["__prepare_scriptable__"] = lambda: original  # torch.jit takes that
+    replacement = disguised(original, build(original))
     undos = [_replace(owner, name, replacement) for owner in owners]
 
     def undo() -> None:
@@ -36,6 +34,14 @@ def patch(owners: tuple[Any, ...], name: str, build: Callable[[Function], Functi
             each()
 
     return undo
+
+
+def disguised(original: Function, replacement: Function) -> Function:
+    """A function of ours that looks like the original to the script and to compilers."""
+    replacement = wraps(original)(replacement)
+    unseen(replacement, all_below=False)
+    vars(replacement)["__prepare_scriptable__"] = lambda: original  # torch.jit takes that
+    return replacement
 
 
 def _replace(owner: Any, name: str, replacement: Function) -> Undo:

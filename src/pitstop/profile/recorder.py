@@ -64,8 +64,9 @@ class Recorder:
         self._scope = Scope(options, lambda: self.clock.phase)
         self.numbers = Numbers(self._writer)
         self.loaders = Loaders(self.numbers.next, self._writer)
-        self._optimizers = Optimizers()
-        self._other_steps = False  # whether steps are batches or optimizer steps
+        self.optimizers = Optimizers()
+        self.other_steps = False  # whether steps are batches or optimizer steps
+        self.in_function = False  # a compiled one, called by the script itself
         self._limit = options.steps or sys.maxsize
         self._anew = False  # whether to look at later steps than was planned
         self._looked_at = 0  # 1 where the current step is, and so is no baseline
@@ -119,7 +120,7 @@ class Recorder:
     def _begin_wait(self, number: int) -> bool:
         if number != self._loader or not self.steps.cut_themselves:
             self.begin("loader")  # else the optimizer cuts, and once a step is enough
-        if not self._other_steps:
+        if not self.other_steps:
             self._end_model_steps()
         self._loader = number
         if self._meter.on_gpu:
@@ -127,7 +128,7 @@ class Recorder:
         return self.clock.enter(WAIT)
 
     def _end_model_steps(self) -> None:
-        self._other_steps = True
+        self.other_steps = True
         self.on_other_steps()
 
     def end_wait(self) -> int:
@@ -212,18 +213,21 @@ class Recorder:
             self._end_slice(kind if worked else "start", self._last.get(kind, -1))
 
     def called(self, module: Any) -> None:
-        """A model is called by the script itself."""
-        if self.listens() and not is_compiling():  # torch.export calls it like the script does
+        """A model, or a compiled function, is called by the script itself."""
+        if self.in_function or is_compiling():  # torch.export calls it like the script does
+            return
+        if self.listens():
             self.begin("module")
             number = self.numbers.of(module)
             if number is None:
-                number = self.numbers.give(module, {"module": type(module).__name__})
+                name = getattr(module, "__name__", type(module).__name__)  # or a function's own
+                number = self.numbers.give(module, {"module": name})
             self._last["module"] = number
 
     def optimizer_built(self, optimizer: Any) -> None:
         """An optimizer is being built."""
         if self.listens():
-            self._optimizers.built(optimizer)
+            self.optimizers.built(optimizer)
 
     def begin_scaled_step(self) -> bool:
         """A gradient scaler is asked for a step, which it may skip."""
@@ -252,7 +256,7 @@ class Recorder:
             self.clock.leave()
             number = self.numbers.of(optimizer)
             if number is None:
-                number = self.numbers.give(optimizer, self._optimizers.described(optimizer))
+                number = self.numbers.give(optimizer, self.optimizers.described(optimizer))
             self._end_optimizer_slice(number)
 
     def count_step(self, optimizer: tuple[int, int]) -> None:
@@ -263,7 +267,7 @@ class Recorder:
             self._end_optimizer_slice(number)
 
     def _end_optimizer_slice(self, number: int) -> None:
-        if not self._other_steps:
+        if not self.other_steps:
             self._end_model_steps()
         self._end_slice("optimizer", number)
 
@@ -401,7 +405,7 @@ class Recorder:
         if (late or done >= self._scope.rests_until) and not self.clock.at_us:
             self._inspect(done)
         self.clock.skip()  # our own work belongs to no step
-        if done >= limit and self.steps.are_enough(limit, self._optimizers):
+        if done >= limit and self.steps.are_enough(limit, self.optimizers):
             self.close()
             raise StopAfterSteps(0)
 
@@ -410,7 +414,7 @@ class Recorder:
         for line in self._scope.step_ended(done):
             self._writer.line(line)
         if self._scope.wants(done):
-            self._scope.step_begins(done, self.thread, self._optimizers.living())
+            self._scope.step_begins(done, self.thread, self.optimizers.living())
         if self._looked_at or self._scope.active:
             self._meter.skip()
         self._looked_at = int(self._scope.active)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from pitstop.profile.lines import origin_of, room_of, user_line
+from pitstop.profile.lines import is_generated, is_torch, origin_of, user_line
 
 EVERY_SECONDS = 0.001  # a step of 7 ms gets a handful of samples
 UNEVEN = 0.618  # spreads the pauses evenly over half to one and a half: no step beats in time
@@ -110,10 +110,17 @@ def safe_to_fork() -> None:
 
 
 def _inside(frame: FrameType | None) -> str:
-    """The innermost function but our own: ``PIL/ImageFile.py:load``."""
+    """The innermost function but our own: ``PIL/ImageFile.py:load``; a compiled one before that."""
+    innermost = ""
     while frame is not None:
         path = frame.f_code.co_filename
-        if origin_of(path) != "hidden" or room_of("torch", path):
-            return f"{'/'.join(Path(path).parts[-2:])}:{frame.f_code.co_name}"
+        named = f"{'/'.join(Path(path).parts[-2:])}:{frame.f_code.co_name}"
+        if is_generated(path):
+            return named
+        origin = origin_of(path)
+        if not innermost and (origin != "hidden" or is_torch(path)):
+            innermost = named
+        if origin == "user":
+            break
         frame = frame.f_back
-    return ""
+    return innermost

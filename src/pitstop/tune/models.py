@@ -10,15 +10,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from threading import get_ident
+from types import FunctionType
 from typing import Any
 from weakref import ref
 
 import torch
 from torch import nn
+from torch.compiler import is_dynamo_compiling
 
 from pitstop.profile.origins import in_backward
-from pitstop.profile.patch import Undo, patch
+from pitstop.profile.patch import Undo, disguised, patch
 
+CALLS = ("forward", "_call_impl", "_wrapped_call_impl")
 KNOWN_AFTER = 64  # calls without a new module; the search costs some microseconds a call
 
 Call = Callable[..., Any]
@@ -32,6 +35,7 @@ class Models:
         self._undos = undos
         self._on_model: list[Callable[[nn.Module], None]] = []
         self._arounds: list[Around] = []
+        self._around_functions: list[Around] = []
         self._inside = False
         self._thread = get_ident()
         self._found: dict[int, ref[nn.Module]] = {}  # by id: modules may not be hashable
@@ -44,10 +48,14 @@ class Models:
         self._search()
         self._on_model.append(callback)
 
-    def around(self, around: Around) -> None:
-        """Put a function around each outermost call."""
+    def around(self, around: Around, functions: bool = False) -> None:
+        """Put a function around each outermost call; or of compiled functions, too.
+
+        The models that those call cannot be met.
+        """
         self._search()
         self._arounds.append(around)
+        self._around_functions += [around] if functions else []
 
     def _search(self) -> None:
         if self._searching:
@@ -58,14 +66,36 @@ class Models:
 
         def build(original: Call) -> Call:
             def compile_(model: Any = None, *rest: Any, **options: Any) -> Any:
-                if not isinstance(getattr(model, "__self__", model), nn.Module | None):
-                    self._stop()  # the modules it calls would be traced with ours around them
                 with self._lifted():  # a compiled module keeps the function that it finds here
-                    return original(model, *rest, **options)
+                    made = original(model, *rest, **options)
+                if isinstance(model, nn.Module | None) or _is_call(model):
+                    return made
+                if not isinstance(made, FunctionType):
+                    self._stop()  # the modules it calls would be traced with ours around them
+                    return made
+                return disguised(made, self._around_function(made, model))
 
             return compile_
 
         self._undos.append(patch((torch,), "compile", build))
+
+    def _around_function(self, made: Call, function: Any) -> Call:
+        """The same compiled function, with what is put around such functions.
+
+        The modules that it calls must not be traced with ours around them.
+        """
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            if self._inside or is_dynamo_compiling():
+                return made(*arguments, **options)
+            if self._elsewhere():
+                self._stop()
+                return made(*arguments, **options)
+            with self._lifted():
+                arounds = self._around_functions
+                return self._surrounded(arounds, made, function, *arguments, **options)
+
+        return call
 
     def _stop(self) -> None:
         self._searching = False
@@ -90,6 +120,9 @@ class Models:
 
     @contextmanager
     def _lifted(self) -> Iterator[None]:
+        if not self._searching:
+            yield
+            return
         nn.Module.__call__ = self._original  # type: ignore[method-assign]
         try:
             yield
@@ -114,8 +147,13 @@ class Models:
     def _outermost(self, call: Call, module: nn.Module, *arguments: Any, **options: Any) -> Any:
         if self._inside or self._elsewhere():
             return call(*arguments, **options)
-        for around in reversed(self._arounds):
-            call = partial(around, call, module)
+        return self._surrounded(self._arounds, call, module, *arguments, **options)
+
+    def _surrounded(
+        self, arounds: list[Around], call: Call, subject: Any, *arguments: Any, **options: Any
+    ) -> Any:
+        for around in reversed(arounds):
+            call = partial(around, call, subject)
         self._inside = True
         try:
             return call(*arguments, **options)
@@ -142,6 +180,12 @@ def wrap(module: nn.Module, around: Around) -> Undo:
 
     module._compiled_call_impl = slot
     return undo
+
+
+def _is_call(method: Any) -> bool:
+    """Whether a method of a module is what a call of it runs, and is met by that."""
+    owner, name = getattr(method, "__self__", None), getattr(method, "__name__", "")
+    return isinstance(owner, nn.Module) and name in CALLS
 
 
 def device_of(module: nn.Module) -> str:

@@ -102,7 +102,7 @@ def perturb(
 class Perturbation:
     """Moves the weights of all models, and what only an optimizer holds, each of them once."""
 
-    def __init__(self, precision: str, signs: int, units: int) -> None:
+    def __init__(self, precision: str, signs: int = 1, units: int = 1) -> None:
         self._how = precision, signs, units
         self._moved: dict[int, ref[torch.Tensor]] = {}
 
@@ -138,7 +138,7 @@ def keep_outputs(models: Models, folder: Path, wanted: Callable[[], bool]) -> No
     calls: Counter[int] = Counter()
     (folder / VALUES).write_bytes(b"")
 
-    def around(call: Callable[..., Any], module: nn.Module, *given: Any, **options: Any) -> Any:
+    def around(call: Callable[..., Any], module: Any, *given: Any, **options: Any) -> Any:
         result = call(*given, **options)
         if wanted():
             number = calls[id(module)]
@@ -147,10 +147,11 @@ def keep_outputs(models: Models, folder: Path, wanted: Callable[[], bool]) -> No
             for tensor in tensors_in(result) if is_kept(number) else ():
                 if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
                     continue  # there is nothing to read yet, and to wait would end the script
-                _keep(tensor, type(module).__name__, most, index, folder)
+                name = getattr(module, "__name__", type(module).__name__)  # or a function's own
+                _keep(tensor, name, most, index, folder)
         return result
 
-    models.around(around)
+    models.around(around, functions=True)
 
 
 def is_kept(number: int) -> bool:
