@@ -161,6 +161,27 @@ def test_channels_last_says_that_noise_falls_elsewhere(folder, noise, effect):
     assert ran.outcome.effect == effect
 
 
+def test_a_computed_weight_is_laid_out_where_it_comes_from(folder):
+    """To read it would go on with the power iteration of spectral_norm."""
+    source = """
+import torch
+from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm
+torch.manual_seed(0)
+model = nn.Sequential(spectral_norm(nn.Conv2d(3, 8, 3)), spectral_norm(nn.Conv2d(8, 8, 3)))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(4):
+    loss = model(torch.randn(2, 3, 8, 8)).square().mean()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+"""
+    ran = run(folder, source, "channels-last")
+    assert ran.outcome.applied == 2
+    assert ran.numbers == pytest.approx(run(folder, source).numbers, rel=1e-5)
+    assert ran.complained == ""
+
+
 def test_clips_are_laid_out_as_well(folder):
     source = """
 import torch

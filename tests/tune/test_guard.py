@@ -208,6 +208,25 @@ def test_every_weight_moves_whatever_its_type(dtype, precision):
     )  # a unit of the coarsest is 2 to the -7 at most, rounded
 
 
+@pytest.mark.parametrize(
+    ("less", "reason"),
+    [
+        ({"calls": 63}, "its models are called 63 times instead of 125"),
+        ({"lines": 1}, "it says 1 line instead of 52"),
+        ({"lines": 30}, ""),  # what is said by the clock is less where the script is faster
+        ({"calls": None, "lines": None}, ""),
+    ],
+)
+def test_a_script_that_does_less_is_another_one_whatever_its_losses(less, reason):
+    """It may catch what fails, and go on with the next batch."""
+    null = replace(NULL, calls=125, lines=52)
+    run = replace(null, **less)
+    for effect in ("exact", "rounding"):
+        found = guard(effect, run, Untouched(null))
+        assert (found.ok, found.reason if reason else "") == (not reason, reason)
+    assert guard("other-randomness", run, Untouched(null)).ok  # workers are not heard
+
+
 def test_a_weight_moves_by_so_many_units_and_by_no_more_than_one_of_its_own_where_that_is_coarser():
     torch = pytest.importorskip("torch")
     from pitstop.tune.numbers import perturb

@@ -349,7 +349,7 @@ def test_a_metric_of_the_users_own_must_not_become_worse(track):
 
 
 def test_a_metric_that_is_never_printed_is_said_at_once(track):
-    with pytest.raises(PitstopError, match="no number for psnr was printed in 20 steps"):
+    with pytest.raises(PitstopError, match=r"no number for psnr was printed in \d+ steps: "):
         track(Script(rounding, psnr=lambda _: ""), (PSNR,)).check(())
 
 

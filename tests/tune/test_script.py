@@ -15,6 +15,7 @@ import pitstop.tune.changes
 from pitstop.core.errors import PitstopError
 from pitstop.profile.collect import collect
 from pitstop.tune import change as changes
+from pitstop.tune import readings
 from pitstop.tune.plan import (
     OUTPUTS,
     Plan,
@@ -239,6 +240,18 @@ for _ in range(4):
     assert (ran.code, ran.outcome.applied) == (0, 4), ran.complained
     index = json.loads((ran.folder / OUTPUTS).read_text())
     assert [each["module"] for each in index] == ["decode", "Model"] * 4
+
+
+def test_of_a_run_that_ends_early_all_that_was_done_by_then_is_counted(folder):
+    again = "\nfor _ in range(3): print('at the end')"
+    counted = [
+        readings.read(each.folder, collect(each.folder, 0)[0])
+        for each in (
+            run(folder, f"{TRAIN}{again}", outputs=True, steps=4),
+            run(folder, TRAIN, "bf16", outputs=True, toggle=Toggle(2, 5, 0), steps=8),
+        )
+    ]
+    assert [(each.calls, each.lines) for each in counted] == [(4, 3), (4, 3)]
 
 
 def test_models_can_still_be_copied_pickled_and_freed(folder):

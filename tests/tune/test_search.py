@@ -511,4 +511,16 @@ def test_fewer_threads_are_not_kept_for_what_others_did_meanwhile(slower, verdic
     fewer = replace(fewer, change=replace(fewer.change, when=When(quiet=quiet)))
     (trial,) = search(Busy(lambda on: 60.0 if on else 100.0), [fewer]).trials
     assert trial.verdict == (verdict if quiet else "kept")
-    assert ("others used the machine" in trial.note) is (trial.verdict == "noisy")
+    assert ("others use the machine" in trial.note) is (trial.verdict == "noisy")
+
+
+@pytest.mark.parametrize(("others", "verdict"), [(0.1, "kept"), (0.5, "noisy")])
+def test_fewer_threads_are_not_kept_on_a_machine_that_others_use_all_along(others, verdict):
+    class Busy(Simulated):
+        def check(self, *given, **named):
+            return replace(super().check(*given, **named), others=others)
+
+    fewer = candidate("threads")
+    fewer = replace(fewer, change=replace(fewer.change, when=When(quiet=True)))
+    (trial,) = search(Busy(lambda on: 60.0 if on else 100.0), [fewer]).trials
+    assert trial.verdict == verdict

@@ -65,7 +65,7 @@ def test_a_trial_knows_its_last_step(tmp_path, monkeypatch):
 class Models:
     """Keeps what is put around the calls of models."""
 
-    def around(self, around):
+    def around(self, around, functions):
         self.call = around
 
 

@@ -41,7 +41,9 @@ class Apart:
 def command_line(target: tuple[str, ...], module: bool, processes: int | None) -> list[str]:
     """The command to start for ``SCRIPT ARGS``, ``-m MODULE ARGS`` or ``torchrun ... SCRIPT``."""
     if not target:
-        raise PitstopError("no script given: pitstop profile SCRIPT [ARGS ...]")
+        raise PitstopError(
+            "no script given: end the command with SCRIPT [ARGS ...], or -m MODULE [ARGS ...]"
+        )
     if is_launcher(target):
         return list(target)
     if not module and not Path(target[0]).is_file():

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from statistics import median
 
+from pitstop.core.units import count
 from pitstop.tune.readings import Output, Readings
 
 HALF_LIMIT = 65504.0  # of float16
 LARGE = 1e30  # such values come from masks: beside their squares nothing counts
 SMALL = 0.1  # of the usual loss: what is smaller is held against this, since zero has no percent
+
+FEWER = 0.5  # of the lines: some depend on the time, and so on how fast the script is
 
 Numbers = Sequence[float | None]  # one for each step
 
@@ -48,6 +51,15 @@ def stopped(run: Readings, null: Readings) -> str:
     if ours == theirs and (lost := run.idle & null.learns):
         number, many = Counter(number for number, _ in lost).most_common(1)[0]
         return f"optimizer {number + 1} no longer moves {many} of its parameters"
+    return ""
+
+
+def less_done(run: Readings, null: Readings) -> str:
+    """What the script no longer does, as where it catches what fails and goes on; or nothing."""
+    if run.calls is not None and run.calls < (null.calls or 0):
+        return f"its models are called {count(run.calls, 'time')} instead of {null.calls}"
+    if run.lines is not None and run.lines < FEWER * (null.lines or 0):
+        return f"it says {count(run.lines, 'line')} instead of {null.lines}"
     return ""
 
 

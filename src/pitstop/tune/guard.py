@@ -32,6 +32,7 @@ from pitstop.tune.drift import (
     apart,
     earlier_apart,
     learning_apart,
+    less_done,
     newly_broken,
     other_shapes,
     outputs_apart,
@@ -107,7 +108,7 @@ def _other_randomness(
     run: Readings, untouched: Untouched, other_seeds: Sequence[Readings]
 ) -> Guarded:
     if _same_batches(run, untouched.null):
-        found = _within(run, untouched, "rounding", "float32")
+        found = _within(run, untouched, "rounding", "float32", whole=False)
         if found.ok:
             return replace(found, reason=f"equal batches, {found.reason}")
     else:
@@ -138,9 +139,15 @@ def _of_seeds(null: Sequence[float], ours: Sequence[float], before: str) -> Guar
     )
 
 
-def _within(run: Readings, untouched: Untouched, effect: str, precision: str) -> Guarded:
-    """Whether the run stays as close as rounding, or as the script to itself, allows."""
-    if wrong := other_shapes(run, untouched.null) or stopped(run, untouched.null):
+def _within(
+    run: Readings, untouched: Untouched, effect: str, precision: str, whole: bool = True
+) -> Guarded:
+    """Whether the run stays as close as rounding, or as the script to itself, allows.
+
+    And is it the ``whole`` of it? What a worker says is not heard.
+    """
+    null = untouched.null
+    if wrong := other_shapes(run, null) or stopped(run, null) or (whole and less_done(run, null)):
         return Guarded(False, reason=wrong)
     exact = effect == "exact"
     found: Guarded | None = None

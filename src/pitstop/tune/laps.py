@@ -6,6 +6,7 @@ from statistics import median
 
 from pitstop.compare import pairs
 from pitstop.compare.pairs import Pairs
+from pitstop.core.machine import BUSY
 from pitstop.core.trial import Trial, Verdict
 from pitstop.tune import weigh
 from pitstop.tune.candidates import Candidate
@@ -58,8 +59,9 @@ def weighed(standing: Standing, candidate: Candidate, wanted: Wanted, checked: C
         return told(standing, candidate, wanted, error.verdict, checked, error.note)
     limit, name = standing.asked.limit_bytes, label(wanted)
     trial = weigh.by_time(name, standing.base, checked, times, limit)
-    if candidate.change.when.quiet and trial.verdict == "kept" and _disturbed(standing, times):
-        note = "others used the machine: without it, steps took far longer than before"
+    disturbed = checked.others >= BUSY or _disturbed(standing, times)
+    if candidate.change.when.quiet and trial.verdict == "kept" and disturbed:
+        note = "others use the machine, and it may pay by the cores that they leave"
         trial = replace(trial, verdict="noisy", note=note)
     return replace(trial, predicted=candidate.predicted)
 

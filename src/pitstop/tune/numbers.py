@@ -128,7 +128,12 @@ class Perturbation:
         perturb(new, *self._how)
 
 
-def keep_outputs(models: Models, folder: Path, wanted: Callable[[], bool]) -> None:
+def keep_outputs(
+    models: Models,
+    folder: Path,
+    wanted: Callable[[], bool],
+    called: Callable[[], None] = lambda: None,
+) -> None:
     """Write samples of what outermost calls return, while wanted: an index, and float32 values.
 
     Of each module those are the first calls and, lest only later ones are wrong, every other of the
@@ -141,6 +146,7 @@ def keep_outputs(models: Models, folder: Path, wanted: Callable[[], bool]) -> No
     def around(call: Callable[..., Any], module: Any, *given: Any, **options: Any) -> Any:
         result = call(*given, **options)
         if wanted():
+            called()
             number = calls[id(module)]
             calls[id(module)] += 1
             most = MOST_VALUES if calls.total() <= FIRST_CALLS else FEWER_VALUES

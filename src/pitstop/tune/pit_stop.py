@@ -250,7 +250,11 @@ def _patched(asked: Session, target: Path, found: Found, profile: Report) -> Ite
         yield f"git apply {target} writes into the source: {', '.join(patch.placed)}"
     if "loader" in {each.partition(" ")[0] for each in patch.placed}:
         yield SHUFFLES
-    yield from (f"{change} has no place in the source: {why}" for change, why in patch.unplaced)
+    for change, why in patch.unplaced:
+        in_part = (
+            "is in the patch in part" if change in patch.placed else "has no place in the source"
+        )
+        yield f"{change} {in_part}: {why}"
 
 
 def _sweep(asked: Session, course: Course, profile: Report, screen: Screen) -> Result:

@@ -27,6 +27,7 @@ CHANGES, BLOCKS, BATCHES = "changes.json", "blocks.json", "batches.jsonl"
 LEARNING = "learning.jsonl"
 RANKED = "ranked"  # there where a rank has answered
 OUTPUTS, VALUES = "outputs.json", "outputs.f32"
+ACTIVITY, CALLS, LINES = "activity.json", "calls", "lines"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,18 +132,20 @@ def read_blocks(folder: Path) -> list[Block]:
 
 
 def write(folder: Path, name: str, rows: "list[Outcome] | list[Block]") -> None:
-    """Write answers so that a reader sees all of them or those of before; one rank does for all.
-
-    What launches ranks is the last to end, and has nothing to say.
-    """
-    rank, ranked = os.environ.get("RANK"), folder / RANKED
-    if rank not in {None, "0"} or (rank is None and ranked.exists()):
+    """Write answers so that a reader sees all of them or those of before."""
+    if not speaks(folder):
         return
-    if rank:
-        ranked.touch()
+    if "RANK" in os.environ:
+        (folder / RANKED).touch()
     new = folder / f"{name}.{os.getpid()}"
     new.write_text(json.dumps([asdict(row) for row in rows]), encoding="utf-8")
     new.replace(folder / name)
+
+
+def speaks(folder: Path) -> bool:
+    """Whether this process tells for all; not where it has only launched those that do."""
+    rank = os.environ.get("RANK")
+    return rank == "0" or (rank is None and not (folder / RANKED).exists())
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from pitstop.compare.quantities import Quantity, Sample, sample, step_ms
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence, Step
 from pitstop.core.trial import Verdict
+from pitstop.core.units import count as count_of
 from pitstop.core.units import percent, precise_percent
 from pitstop.tune.budget import WARMUP, Costs, toggled_steps
 from pitstop.tune.change import Change, Effect
@@ -97,6 +98,7 @@ class Processes:
             waits=waits(seen.evidence),
             noise=step_noise(seen.evidence),
             steps=len(seen.evidence.steps),
+            others=seen.evidence.others or 0.0,
             times=switched,
         )
         if not changes:
@@ -299,7 +301,8 @@ class Processes:
             if each.read(seen) is None:
                 raise PitstopError(
                     f"no number for {each.quality.name} was printed in "
-                    f"{self._course.costs.steps} steps: check the pattern, or give more --steps"
+                    f"{count_of(len(seen.evidence.steps), 'step')}: check the pattern, or give "
+                    "more --steps"
                 )
 
     def _worse(self, seen: Sample, precision: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pitstop.core.evidence import Evidence
 from pitstop.profile.collect import lines
-from pitstop.tune.plan import BATCHES, LEARNING, OUTPUTS, VALUES
+from pitstop.tune.plan import ACTIVITY, BATCHES, CALLS, LEARNING, LINES, OUTPUTS, VALUES
 
 IMAGE_CHANNELS = (1, 3, 4)
 SMALLEST_IMAGE = 16  # pixels on the shorter side
@@ -49,6 +49,8 @@ class Readings:
     broken: tuple[int, ...] = ()  # steps, from 1, whose loss was not finite
     batches: tuple[str, ...] = ()  # a checksum of each
     outputs: tuple[Output, ...] = ()
+    calls: int | None = None  # of models, by the script itself
+    lines: int | None = None  # that it has printed or logged
 
     @property
     def known_losses(self) -> list[float]:
@@ -70,6 +72,8 @@ def read(folder: Path, evidence: Evidence) -> Readings:
         broken=tuple(place for place, step in enumerate(steps, 1) if not step.loss_finite),
         batches=tuple(str(each) for each in lines(folder / BATCHES)),
         outputs=tuple(_outputs(folder)),
+        calls=_activity(folder).get(CALLS),
+        lines=_activity(folder).get(LINES),
     )
 
 
@@ -88,6 +92,14 @@ def _idle(rows: Sequence[Any]) -> frozenset[Parameter]:
     for _, number, _, _, _, idle in rows:
         found[number] = found.get(number, set(idle)) & set(idle)
     return frozenset((number, place) for number, idle in found.items() for place in idle)
+
+
+def _activity(folder: Path) -> dict[str, int]:
+    try:
+        found = json.loads((folder / ACTIVITY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _outputs(folder: Path) -> list[Output]:

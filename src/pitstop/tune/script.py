@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader
 from pitstop.profile.options import CANNOT_BEGIN
 from pitstop.profile.patch import patch, told
 from pitstop.tune import batches, learning
+from pitstop.tune.activity import Activity
 from pitstop.tune.change import find_change
 from pitstop.tune.kernels import launches_kernels
 from pitstop.tune.made import Arguments, Made
@@ -213,8 +214,11 @@ class Run:
         self._toggled = self._scripts[-plan.toggle.changes :] if plan.toggle else []
         self._numbers_end = plan.toggle.warmup if plan.toggle and plan.outputs else None
         self._counts = plan.outputs  # whether the numbers of the next step do
+        self._activity: Activity | None = None
         if plan.outputs:  # first of all, and so around what changes put around the models
-            keep_outputs(models, self._folder, lambda: self._counts)
+            counts = self._numbers_count
+            self._activity = Activity(self._folder, counts, self._undos)
+            keep_outputs(models, self._folder, counts, self._activity.called)
             self._undos.append(batches.record(self._folder, lambda: self._counts))
         for script in self._scripts:
             script.report = self._report
@@ -245,10 +249,16 @@ class Run:
     def close(self) -> None:
         """Write what became of the changes, and undo them."""
         self._report()
+        if self._activity:
+            self._activity.write()
         for script in reversed(self._scripts):
             script.turn(False)
         while self._undos:
             self._undos.pop()()
+
+    def _numbers_count(self) -> bool:
+        """Those of this step; behind the last one a script may do what another run does not."""
+        return self._counts and not (self._last and self._done >= self._last)
 
     def _in_vain(self, done: int) -> bool:
         """Whether a trial will tell nothing: what it is about has not taken hold, and should have.

@@ -36,7 +36,7 @@ def tell(profile: Report, found: Found, about: About) -> Report:
         profile,
         command="tune",
         verdict=_verdict(found, about),
-        why=_why(found),
+        why=_why(found, about.goal),
         next=_next(found, about),
         gain="" if found.kept else profile.gain,  # of the untouched script: no longer to be had
         trials=found.trials,
@@ -93,12 +93,13 @@ def _proof(step: Comparison) -> str:
     return f"together what was kept is no gain: {said}."
 
 
-def _why(found: Found) -> str:
+def _why(found: Found, goal: Goal) -> str:
     counts = Counter(each.verdict for each in found.trials)
     parts = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
     tried = f"{count(len(found.trials), 'trial')}: {parts}." if found.trials else "No trial ended."
     kept = ", ".join(map(name_of, found.kept))
-    return f"Kept: {kept}. {tried}" if kept else tried
+    word = "Kept" if proved(found, goal) else "Kept until the proof"
+    return f"{word}: {kept}. {tried}" if kept else tried
 
 
 def _null(found: Found) -> Iterator[str]:

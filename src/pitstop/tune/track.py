@@ -49,6 +49,7 @@ class Checked:
     noise: float = 0.0  # by which its single steps differ, as a share
     recompiled: int = 0  # functions compiled again, for other shapes or values
     steps: int = 0  # that it did
+    others: float = 0.0  # share of the cores that other programs used meanwhile
     times: Pairs[float] = UNTIMED  # of its last change off and on, where the run went on so
 
 

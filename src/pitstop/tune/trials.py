@@ -96,23 +96,23 @@ def run_trial(
     _wipe(folder)  # what an interrupted trial left would be read as this one's
     folder.mkdir(parents=True, exist_ok=True)
     tag = uuid4().hex
-    temporary = _temporary_folder()
     where = [] if not settings.lists_writes else written.folders_of(words, Path.cwd())
-    try:
-        with my_turn():  # which may say that it waits, and our own words may go to a file here
-            before = written.snapshot(where)
-            compiled = settings.compiled or folder.parent / COMPILED
+    with my_turn():  # which may say that it waits, and our own words may go to a file here
+        before = written.snapshot(where)
+        compiled = settings.compiled or folder.parent / COMPILED
+        temporary = _temporary_folder()
+        try:
             environment = _environment(tag, folder, temporary, compiled.absolute())
             run = _run(words, wanted, folder, settings, environment)
-        if not settings.lists_writes:
-            return run
-        found = written.written(folder / SCRATCH, before, written.snapshot(where))
-        return replace(run, written=found)
-    finally:
-        seen = [row[0] for sample in lines(folder / "host.jsonl") for row in sample["memory"]]
-        family.clean_shared_memory({*seen, *family.end(tag)})
-        _wipe(folder / SCRATCH)
-        _wipe(temporary)
+            if not settings.lists_writes:
+                return run
+            found = written.written(folder / SCRATCH, before, written.snapshot(where))
+            return replace(run, written=found)
+        finally:
+            seen = [row[0] for sample in lines(folder / "host.jsonl") for row in sample["memory"]]
+            family.clean_shared_memory({*seen, *family.end(tag)})
+            _wipe(folder / SCRATCH)
+            _wipe(temporary)
 
 
 def _run(

@@ -105,8 +105,18 @@ def _weights(models: list[Any], torch: Any) -> Iterator[Any]:
     kinds = tuple(getattr(torch.nn, name) for name in CONVOLUTIONS)
     for model in models:
         for module in model.modules():
-            if isinstance(module, kinds) and module.weight.dim() in {4, 5}:
-                yield module.weight
+            if isinstance(module, kinds):
+                yield from (each for each in _own(module) if each.dim() in {4, 5})
+
+
+def _own(module: Any) -> Iterator[Any]:
+    """Its parameters; of a parametrized one those that its weight is computed from.
+
+    To ask for that weight would compute it: spectral_norm goes on by an iteration each time.
+    """
+    yield from module.parameters(recurse=False)
+    if hasattr(module, "parametrizations"):
+        yield from module.parametrizations.parameters()
 
 
 def _beside(weight: Any, optimizers: list[Any]) -> Iterator[tuple[Any, Callable[[Any], None]]]:
