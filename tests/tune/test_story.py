@@ -115,6 +115,12 @@ def test_gain_memory_and_drift_of_a_trial():
     assert gain(Trial("x", "failed")) == "n/a"
 
 
+def test_what_the_proof_has_refuted_is_not_called_kept():
+    worse = replace(BETTER, verdict="worse", ratio=1.5)
+    report = tell(PROFILE, replace(KEPT, proof=(worse,)), About("train.py"))
+    assert report.why.startswith("Kept until the proof: loader workers=2.")
+
+
 def test_what_broke_the_proof_is_not_handed_out():
     found = replace(KEPT, broken="CUDA out of memory")
     assert not proved(found, "time")
@@ -129,6 +135,8 @@ def test_what_had_no_room_asks_for_more_time_and_is_not_called_useless():
     without = Trial("tf32", "not-applicable", note="no model on a GPU")
     report = tell(PROFILE, replace(found, trials=(without,)), About("train.py"))
     assert report.verdict == "train.py: no change applies to it. It is left as it is."
+    report = tell(PROFILE, Found(notes=("not tried, since the budget is spent: tf32",)), About("x"))
+    assert report.verdict == "x: nothing could be tried to its end. It is left as it is."
     slower = Trial("tf32", "not-faster", note="slower")
     report = tell(PROFILE, replace(found, trials=(slower,)), About("train.py"))
     assert "nothing that was tried makes it faster" in report.verdict

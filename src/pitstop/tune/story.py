@@ -72,7 +72,7 @@ def _nothing(found: Found, goal: Goal) -> str:
     """Nothing was kept: what is known is one thing, what noise has hidden another."""
     if any(each.verdict == "noisy" for each in found.trials):
         return "nothing that was tried is proved faster; some of it drowned in noise"
-    if found.trials and all(each.verdict == "not-applicable" for each in found.trials):
+    if all(each.verdict == "not-applicable" for each in found.trials):
         short = any(BUDGET in each for each in _said(found))
         return "nothing could be tried to its end" if short else "no change applies to it"
     better = "makes it faster" if goal == "time" else "saves memory"
