@@ -57,6 +57,11 @@ def test_what_does_not_count_is_not_counted(counted):
     assert counted(say, counts=lambda: False) == (1, 0)
 
 
+def test_a_process_without_standard_output_says_nothing(counted, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert counted(lambda activity: activity.called()) == (1, 0)
+
+
 def test_what_launches_ranks_tells_nothing(counted, tmp_path):
     (tmp_path / RANKED).touch()
     assert counted(say) == (None, None)

@@ -213,6 +213,7 @@ def test_every_weight_moves_whatever_its_type(dtype, precision):
     [
         ({"calls": 63}, "its models are called 63 times instead of 125"),
         ({"lines": 1}, "it says 1 line instead of 52"),
+        ({"calls": 121}, ""),  # adaptive solvers call a model as often as rounding has it
         ({"lines": 30}, ""),  # what is said by the clock is less where the script is faster
         ({"calls": None, "lines": None}, ""),
     ],

@@ -25,7 +25,8 @@ class Activity:
         self._path = folder / ACTIVITY
         self._counts = counts
         self._found = {CALLS: 0, LINES: 0}
-        undos.append(patch((sys.stdout,), "write", self._writes))
+        with suppress(AttributeError, TypeError):  # there is none, or it is not Python's own
+            undos.append(patch((sys.stdout,), "write", self._writes))
         undos.append(patch((logging.Logger,), "handle", self._logs))
 
     def called(self) -> None:
