@@ -216,6 +216,26 @@ def test_trials_take_turns(here):
     assert order == ["first", "second"]
 
 
+def test_who_waits_is_next_though_another_goes_from_trial_to_trial(here):
+    """A search has only milliseconds between two of its trials."""
+    source = """
+import sys, time
+from pitstop.tune.turns import my_turn
+for turn in range(200):
+    with my_turn():
+        print(turn, flush=True)
+        time.sleep(0.05)
+    time.sleep(0.005)
+"""
+    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with my_turn():
+            pass
+        other.kill()
+        turns_of_other = len(other.stdout.readlines())
+    assert turns_of_other < 20
+
+
 def test_the_turns_of_others_cost_nobody_s_budget(here):
     begun, ours = time.monotonic(), turns.clock()
     with my_turn():

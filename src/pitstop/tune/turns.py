@@ -16,7 +16,6 @@ from pitstop.core.folders import cache_folder
 if sys.platform != "win32":
     import fcntl
 
-LOOK_AGAIN_S = 0.5
 _waits_s: list[float] = []
 
 
@@ -49,24 +48,22 @@ def _devices() -> str:
 
 
 def _wait(descriptor: int, path: Path) -> None:
-    said, begun = False, time.monotonic()
-    while not _taken(descriptor):
-        if not said:
-            said = True
-            holder = path.read_text(encoding="utf-8") or "another process"
-            sys.stderr.write(f"pitstop: waiting for the trial of process {holder}\n")
-        time.sleep(LOOK_AGAIN_S)
-    if said:
+    if not _taken(descriptor):
+        begun = time.monotonic()
+        holder = path.read_text(encoding="utf-8") or "another process"
+        sys.stderr.write(f"pitstop: waiting for the trial of process {holder}\n")
+        _taken(descriptor, wait=True)
         _waits_s.append(time.monotonic() - begun)
     os.ftruncate(descriptor, 0)
     os.write(descriptor, str(os.getpid()).encode())
 
 
-def _taken(descriptor: int) -> bool:
+def _taken(descriptor: int, wait: bool = False) -> bool:
+    """Whether it is our turn; who waits is next, where one who looks now and then may never be."""
     if sys.platform == "win32":
         return True  # no such locks there
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:
         return False
     return True
