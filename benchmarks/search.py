@@ -12,7 +12,7 @@ import math
 import random
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from pitstop.compare.pairs import Pairs
@@ -160,6 +160,17 @@ class Simulated:
         """Blocks of one process."""
         self.clock_s += self._begins_s(changes)
         return self._switched(changes, toggle)
+
+    def each(self, changes: Changes, toggle: Toggle) -> tuple[Pairs[float], ...]:
+        """Likewise, of each of the last changes."""
+        self.clock_s += self._begins_s(changes)
+        alone = replace(toggle, changes=1, warmup=0)
+        others, switched = changes[: -toggle.changes], changes[-toggle.changes :]
+        rests = ((*others, *(x for x in switched if x != one)) for one in switched)
+        self._steps(changes, toggle.warmup)
+        return tuple(
+            self._switched((*rest, one), alone) for rest, one in zip(rests, switched, strict=True)
+        )
 
     def knows(self, _: Changes, /) -> bool:
         """Nothing."""

@@ -1,7 +1,7 @@
 """A simulated script on a simulated machine: steps cost what we say, noise comes from a seed."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pitstop.compare.pairs import Pairs
 from pitstop.compare.quantities import Sample
@@ -105,6 +105,15 @@ class Simulated:
     def blocks(self, changes, toggle):
         self._once("blocks", changes)
         return self._switched(changes, toggle)
+
+    def each(self, changes, toggle):
+        self._once("each", changes)
+        others, switched = changes[: -toggle.changes], changes[-toggle.changes :]
+        alone = replace(toggle, changes=1)
+        return tuple(
+            self._switched((*others, *(x for x in switched if x != one), one), alone)
+            for one in switched
+        )
 
     def _switched(self, changes, toggle, first=0):
         if changes[-1].name in self.breaks:

@@ -135,6 +135,16 @@ def test_a_resumed_search_with_little_time_ends_no_worse(tmp_path, minutes):
     assert not worse
 
 
+def test_the_times_of_each_change_are_those_of_before(tmp_path):
+    toggle = Toggle(changes=2, pairs=6)
+    asked = (Wanted("tf32"), Wanted("bf16"))
+    track = Simulated(lambda on: 100.0 - 10 * len(on))
+    first = Journal(track, tmp_path).each(asked, toggle)
+    assert [len(each.before) for each in first] == [6, 6]
+    assert Journal(Simulated(faster), tmp_path).each(asked, toggle) == first
+    assert Journal(Simulated(faster), tmp_path).knows(asked)
+
+
 def test_what_only_the_budget_ended_is_run_again(tmp_path):
     track = Simulated(faster, breaks={"compile": RunError("not-applicable", "no room", hasty=True)})
     for number in (1, 2):

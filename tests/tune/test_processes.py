@@ -1,7 +1,7 @@
 """The track of fresh processes, with runs that are scripted instead of started."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -330,6 +330,20 @@ def test_blocks_are_paired_whichever_comes_first(track, tmp_path):
     assert found.after == (80.0, 80.0, 80.0)
     assert script.settings[0].steps > 12 * (COSTS.toggle.steps + 1)
     assert list(Path(tmp_path).iterdir()) == []
+
+
+def test_each_change_has_the_pairs_of_its_own_blocks(track):
+    blocks = [
+        Block(on, 0, 4, 80.0 + member if on else 100.0, member)
+        for member, order in enumerate([(False, True), (False, True, True, False)])
+        for on in order
+    ]
+    script = Script(rounding, blocks=blocks)
+    toggle = replace(COSTS.toggle, changes=2)
+    one, two = track(script).each(wanted("fused", "bf16"), toggle)
+    assert (one.after, two.after) == ((80.0,), (81.0, 81.0))
+    assert script.plans[0].toggle.each
+    assert script.settings[0].steps > 2 * 12 * (toggle.steps + 1)
 
 
 PSNR = Quantity(

@@ -186,6 +186,25 @@ train(Model(), epochs=5)
     ]
 
 
+def test_changes_are_switched_one_after_the_other(folder):
+    source = (
+        TRAINS.replace("((model(x) - y) ** 2)", "((model(x) - y) ** 2 + 0 * look())")
+        + """
+def look():
+    print(torch.is_autocast_enabled("cpu"), torch.get_num_threads() == 7)
+    return 0
+train(Model(), epochs=5)
+"""
+    )
+    toggle = Toggle(1, 4, 0, changes=2, each=True, pairs=2, looks=False, epochs=True)
+    ran = run(folder, source, ("threads", {"threads": 7}), "bf16", toggle=toggle)
+    printed = [line for line in ran.printed if line.count("e ") == 1]
+    threads, bf16, both = "True False", "False True", "True True"
+    assert printed[:8] == [*[both] * 3, threads, threads, both, both, threads]
+    assert printed[8:13] == [bf16, bf16, both, both, bf16]
+    assert [each.member for each in ran.blocks] == [0] * 4 + [1] * 4
+
+
 def test_several_changes_are_switched_together(folder):
     source = (
         TRAINS.replace("((model(x) - y) ** 2)", "((model(x) - y) ** 2 + 0 * look())")

@@ -6,7 +6,6 @@ import pytest
 
 from pitstop.compare.pairs import Pairs, Quality
 from pitstop.compare.quantities import Quantity
-from pitstop.core.trial import Trial
 from pitstop.tune.change import When
 from pitstop.tune.found import Asked, Found, Listener, leading
 from pitstop.tune.laps import TOO_SHORT
@@ -196,42 +195,6 @@ def test_each_candidate_is_tried_on_top_of_those_kept():
     search(track, [candidate("tf32"), candidate("channels-last"), candidate("bf16")])
     assert track.runs("check", "tf32", "channels-last") == 1
     assert track.runs("check", "tf32", "bf16") == 1  # channels-last did not help
-
-
-def test_a_passenger_is_dropped():
-    """Once compiled, the fused optimizer is no faster than the other one."""
-
-    def step(on):
-        return 60.0 if "compile" in on else 90.0 if "fused-optimizer" in on else 100.0
-
-    heard: list[Trial] = []
-    track = Simulated(step)
-    found = search(
-        track,
-        [candidate("fused-optimizer"), candidate("compile")],
-        listener=Listener(tried=heard.append),
-    )
-    assert verdicts(found) == {"fused-optimizer": "not-faster", "compile": "kept"}
-    assert "passenger" in found.trials[0].note
-    assert [each.name for each in found.kept] == ["compile"]
-    assert [each.verdict for each in heard] == ["kept", "kept", "not-faster"]
-    assert track.runs("check", "compile") == 1  # the numbers without it
-    assert track.log[-1] in {("sample", ()), ("sample", ("compile",))}
-
-
-def test_a_passenger_stays_where_the_numbers_do_not_hold_without_it():
-    def step(on):
-        return 60.0 if "compile" in on else 90.0 if "fused-optimizer" in on else 100.0
-
-    track = Simulated(step)
-    honest = track.check
-    track.check = lambda changes, *asked: (
-        Checked("drifted", "alone")
-        if [each.name for each in changes] == ["compile"]
-        else honest(changes, *asked)
-    )
-    found = search(track, [candidate("fused-optimizer"), candidate("compile")])
-    assert [each.name for each in found.kept] == ["fused-optimizer", "compile"]
 
 
 def test_what_still_helps_beside_the_others_stays():

@@ -100,6 +100,43 @@ def test_short_steps_are_timed_from_the_second_after_a_switch(tmp_path):
     assert timed == [(False, 4, 2), (True, 7, 2), (True, 9, 2), (False, 12, 2), (False, 14, 2)]
 
 
+def test_each_change_has_its_blocks_with_all_others_on(tmp_path):
+    """A step without the next one comes before its first block: it may choose algorithms anew."""
+    states, on = [], [True, True, True]
+    chosen = [0]
+
+    def choose(member):
+        on[:] = [True, True, True]
+        chosen[0] = member
+
+    def switch(state):
+        on[chosen[0]] = state
+
+    toggle = Toggle(steps=1, warmup=3, lead=0, changes=3, each=True, pairs=2, looks=False)
+    blocks = Blocks(toggle, tmp_path, switch, choose)
+    ended = []
+    for done in range(1, 18):
+        states.append("".join("01"[each] for each in on))
+        ended.append(blocks.step_ended(done))
+    first, second, third = "011", "101", "110"
+    assert states[:12] == [
+        "111",
+        "111",
+        first,
+        first,
+        *["111"] * 2,
+        first,
+        *[second] * 2,
+        *["111"] * 2,
+        second,
+    ]
+    assert states[12:17] == [third, third, "111", "111", third]
+    assert ended.index(True) == 16
+    found = read_blocks(tmp_path)
+    assert [each.member for each in found] == [0] * 4 + [1] * 4 + [2] * 4
+    assert [each.on for each in found] == [False, True, True, False] * 3
+
+
 def test_what_is_switched_off_may_settle_sooner(tmp_path):
     toggle = Toggle(steps=1, warmup=3, lead=4, lead_off=2)
     _, timed = switched(toggle, 17, tmp_path)

@@ -130,6 +130,10 @@ class Costs:
         steps = toggled_steps(replace(self.toggle, pairs=each))
         return math.ceil(number / each) * (self.begin_s + steps * self.step_s)
 
+    def each_s(self, changes: int, number: int) -> float:
+        """So many pairs of blocks of each of some changes, all in one process."""
+        return self.begin_s + changes * (self.blocks_s(number) - self.begin_s)
+
     def first_look(self, left_s: float) -> Toggle:
         """Blocks in the run that tells a change's numbers: more pairs where they cost little."""
         most_s = min(left_s - self.run_s, LONGEST_LOOK * self.run_s)

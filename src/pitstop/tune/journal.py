@@ -7,7 +7,7 @@ written here is answered from the disk instead of being run again.
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import accumulate, chain, takewhile
 from pathlib import Path
 
 from pitstop.compare.pairs import Pairs
@@ -20,7 +20,8 @@ from pitstop.tune.track import Changes, Checked, Patience, RunError, Track, fore
 
 UNTOUCHED = "untouched"
 ALONE = "sample "  # a question whose answer is one half of a pair
-KINDS = ("check", "check and blocks", "blocks", "sample")  # of questions about a single change
+EACH = "each of the last"
+KINDS = ("check", "check and blocks", "blocks", "sample", EACH)  # of questions about these changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Entry:
     lines: tuple[str, ...] = ()  # what the script printed
     before_ms: tuple[float, ...] = ()
     after_ms: tuple[float, ...] = ()
+    pairs: tuple[int, ...] = ()  # of each change, where several are in these
     failed: Verdict | None = None
     note: str = ""
     took_s: float = 0.0
@@ -82,6 +84,25 @@ class Journal:
 
         entry = self._answer(_question(_blocks(toggle), changes), ask)
         return Pairs(entry.before_ms, entry.after_ms)
+
+    def each(self, changes: Changes, toggle: Toggle) -> tuple[Pairs[float], ...]:
+        """The times of blocks without and with each of the last changes."""
+
+        def ask() -> Entry:
+            found = self._track.each(changes, toggle)
+            return Entry(
+                "",
+                before_ms=tuple(chain(*(each.before for each in found))),
+                after_ms=tuple(chain(*(each.after for each in found))),
+                pairs=tuple(len(each.before) for each in found),
+            )
+
+        entry = self._answer(_question(EACH, changes), ask)
+        ends = list(accumulate(entry.pairs))
+        return tuple(
+            Pairs(entry.before_ms[end - number : end], entry.after_ms[end - number : end])
+            for end, number in zip(ends, entry.pairs, strict=True)
+        )
 
     def knows(self, changes: Changes) -> bool:
         """Whether another answer with these changes is there, to whatever question."""

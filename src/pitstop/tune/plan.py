@@ -46,6 +46,7 @@ class Toggle:
     warmup: int = 6  # before the first block, the last of them with the changes off
     lead: int = 1  # steps after a switch that come before the timed ones, and pay for it
     changes: int = 1  # so many of the last are switched together
+    each: bool = False  # or one after the other, each with all others on
     lead_off: int | None = None  # after they are switched off; null: as many as after on
     pairs: int = 6  # of blocks, at most
     looks: bool = True  # and fewer where a look at them tells enough
@@ -58,6 +59,11 @@ class Toggle:
         if number and is_on(number) == is_on(number - 1):
             return pause
         return pause + (self.lead if is_on(number) or self.lead_off is None else self.lead_off)
+
+    @property
+    def members(self) -> int:
+        """How many are switched by themselves, all together being one."""
+        return self.changes if self.each else 1
 
     def length(self, blocks: int) -> int:
         """Steps of a run with so many blocks, in which no epoch begins."""
@@ -119,6 +125,7 @@ class Block:
     first: int  # steps before it, and those of it that were not timed
     steps: int
     ms: float
+    member: int = 0  # which of the changes is switched, where each is by itself
 
 
 def read_outcomes(folder: Path) -> list[Outcome]:

@@ -86,7 +86,7 @@ class Processes:
         if toggle:  # on in all that count
             toggle = replace(toggle, warmup=self._course.costs.steps + 1)
         plan = Plan(changes, seed=SEED, outputs=True, toggle=toggle)
-        run, seen, switched = self._switched(changes, plan, patience_s())
+        run, seen, (switched,) = self._switched(changes, plan, patience_s())
         compiled = seen.evidence.compiled
         times = Checked(
             step_ms=step_ms(seen.evidence),
@@ -127,7 +127,11 @@ class Processes:
 
     def blocks(self, changes: Changes, toggle: Toggle) -> Pairs[float]:
         """Milliseconds of a step with the last changes off and on, in pairs of blocks."""
-        return self._switched(changes, Plan(changes, toggle=toggle))[2]
+        return self._switched(changes, Plan(changes, toggle=toggle))[2][0]
+
+    def each(self, changes: Changes, toggle: Toggle) -> tuple[Pairs[float], ...]:
+        """Likewise, with each of the last changes off and on by itself."""
+        return self._switched(changes, Plan(changes, toggle=replace(toggle, each=True)))[2]
 
     def knows(self, _: Changes, /) -> bool:
         """Nothing: each run is a fresh one."""
@@ -141,16 +145,19 @@ class Processes:
 
     def _switched(
         self, changes: Changes, plan: Plan, patience_s: float = math.inf
-    ) -> tuple[TrialRun, Sample, Pairs[float]]:
-        """A run, and the times of its blocks if it has any."""
+    ) -> tuple[TrialRun, Sample, tuple[Pairs[float], ...]]:
+        """A run, and the times of its blocks, if it has any: of all changes, or of each."""
         found: list[Block] = []
-        steps = None
-        if plan.toggle:  # one more ends the last block, others are no part of any
-            steps = toggled_steps(plan.toggle) * 2 + 1  # half of them, with two loaders at worst
+        steps, toggle = None, plan.toggle
+        if toggle:  # one more ends the last block, others are no part of any
+            steps = (toggled_steps(toggle) + 1) * toggle.members * 2 + 1  # half, with two loaders
         run, seen = self._run(
             changes, plan, steps, lambda folder: found.extend(read_blocks(folder)), patience_s
         )
-        return run, seen, pairs_of(found[: 2 * plan.toggle.pairs] if plan.toggle else ())
+        if toggle is None:
+            return run, seen, (pairs_of(()),)
+        members = ([x for x in found if x.member == each] for each in range(toggle.members))
+        return run, seen, tuple(pairs_of(each[: 2 * toggle.pairs]) for each in members)
 
     def _run(
         self,

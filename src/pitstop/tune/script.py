@@ -230,8 +230,12 @@ class Run:
             made.on_built(moved.of_optimizer)
         if plan.outputs:  # after what moves weights: that is no learning
             learning.record(made, self._folder, lambda: self._done if self._counts else None)
-        self._blocks = Blocks(plan.toggle, self._folder, self._turn) if plan.toggle else None
-        if self._blocks:
+        self._switched = self._toggled  # all of them, or the one whose turn it is
+        self._blocks: Blocks | None = None
+        if plan.toggle:
+            choose = self._choose if plan.toggle.each else lambda _: None
+            choose(0)
+            self._blocks = Blocks(plan.toggle, self._folder, self._turn, choose)
             self._watch_epochs(self._blocks)
 
     def step_ended(self, done: int) -> bool:
@@ -281,8 +285,13 @@ class Run:
 
     def _turn(self, on: bool) -> None:
         self._counts = False
-        for script in self._toggled if on else reversed(self._toggled):
+        for script in self._switched if on else reversed(self._switched):
             attempt(script.name, partial(script.turn, on))
+
+    def _choose(self, member: int) -> None:
+        for script in self._switched:
+            attempt(script.name, partial(script.turn, True))
+        self._switched = self._toggled[member : member + 1]
 
     def _report(self) -> None:
         write(self._folder, CHANGES, [script.outcome() for script in self._scripts])

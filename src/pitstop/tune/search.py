@@ -23,7 +23,8 @@ which in turn may be slower without it. Where the first was no gain it is tried 
 the other, or, where that was no gain either, both are tried as one.
 
 **Passengers.** A change may have been kept for what a later one does as well, or along with others.
-Each is left out once more, and goes if it no longer helps.
+Each is left out once more, and goes if it no longer helps; those that can be switched one after the
+other in one process. Once one is gone, another that did no more than that has another look.
 
 **Proof.** Fresh processes again: the untouched script against all that was kept. They lie far apart
 in time: where the first six pairs are not clear, and all that was kept can be switched, blocks of
@@ -34,7 +35,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pitstop.compare.pairs import SMALLEST
+from pitstop.compare.pairs import FEWEST, LOOKS, SMALLEST, Pairs
 from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial
 from pitstop.tune import budget, weigh
@@ -303,26 +304,61 @@ class Search:
     def _drop_passengers(self) -> None:
         """Leave each out once more but the last, if that was timed on top of all others."""
         now, usual = self._now, self._now.costs
-        for candidate in now.kept if self._joined[-1:] == now.kept[-1:] else now.kept[:-1]:
+        those = now.kept if self._joined[-1:] == now.kept[-1:] else now.kept[:-1]
+        at_once, dropped = self._each_left_out(those), False
+        for candidate in those:
             (wanted,) = candidate.wanted()
             now.costs = self._calmest(usual) if candidate in self._joined else usual
             others = tuple(each for each in now.changes if each != wanted)
-            if now.left_s() - now.lent_s((*others, wanted)) < now.costs.timing_s(candidate):
-                self.found = self.found.noted(
-                    f"{label(wanted)} was not left out once more, since {SPENT}"
-                )
+            times = at_once.get(wanted.name)
+            if times is None or (dropped and not weigh.helps(compared(times))):
+                times = self._left_out(candidate, others)
+            if times is None:
                 continue
-            self._listener.doing(f"all that is kept, without {label(wanted)}")
-            try:
-                step = compared(timed(now, candidate, others, clear))
-            except RunError:
-                continue  # the others do not run without it
+            step = compared(times)
             if now.costs.length is not None:  # as was learned by this
                 usual = usual.of_length(now.costs.length)
             if not weigh.helps(step) and self._holds(others):
                 now.kept = [each for each in now.kept if each != candidate]
                 self._drop(label(wanted), step)
+                dropped = True  # what did no more than that one may do it now
         now.costs = usual
+
+    def _left_out(self, candidate: Candidate, others: Changes) -> Pairs[float] | None:
+        """Pairs without and with it; none without room, or where the others need it to run."""
+        now, (wanted,) = self._now, candidate.wanted()
+        if now.left_s() - now.lent_s((*others, wanted)) < now.costs.timing_s(candidate):
+            name = label(wanted)
+            self.found = self.found.noted(f"{name} was not left out once more, since {SPENT}")
+            return None
+        self._listener.doing(f"all that is kept, without {label(wanted)}")
+        try:
+            return timed(now, candidate, others, clear)
+        except RunError:
+            return None
+
+    def _each_left_out(self, those: Sequence[Candidate]) -> dict[str, Pairs[float]]:
+        """By name, pairs of blocks of those that one process can switch, one after the other."""
+        now = self._now
+        group = [x for x in those if x.change.toggles and not x.change.alone and not x.burst]
+        wanted = [one for each in group for one in each.wanted()]
+        joined = any(each in self._joined for each in group)
+        costs = self._calmest(now.costs) if joined else now.costs
+        changes = (*(each for each in now.changes if each not in wanted), *wanted)
+        left_s = now.left_s() - now.lent_s(changes)
+        fitting = [look for look in LOOKS if costs.each_s(len(group), look) <= left_s]
+        whole = costs.length is None and costs.has_blocks(switched=True)  # as far as is known
+        if len(group) < 2 or not whole or not fitting:
+            return {}
+        names = [label(each) for each in wanted]
+        self._listener.doing(f"all that is kept, without each of {', '.join(names)}")
+        toggle = replace(costs.toggle, changes=len(wanted), pairs=fitting[-1])
+        try:
+            found = self._track.each(changes, toggle)
+        except RunError:
+            return {}
+        both = zip(wanted, found, strict=True)
+        return {each.name: times for each, times in both if len(times.before) >= FEWEST}
 
     def _calmest(self, costs: Costs) -> Costs:
         """The longest blocks that noise asks for: what drowned in shorter ones is seen in these."""

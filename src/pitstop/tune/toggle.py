@@ -9,7 +9,7 @@ The first step of an epoch, which waits for new workers and may come after a val
 timed either: it would meet one side alone. For what changes how epochs begin, see ``epochs``.
 
 Many short blocks tell more than a few long ones: what drifts slowly cancels in each pair. As soon
-as a look at the pairs tells enough, the run may end.
+as a look at the pairs tells enough, the run may end, or go on with the next change.
 """
 
 import os
@@ -30,10 +30,18 @@ from pitstop.tune.plan import BLOCKS, SHORTEST_EPOCH, Block, Toggle, is_on, writ
 class Blocks:
     """Follows the steps of the script, switches at the borders, and writes down each block."""
 
-    def __init__(self, toggle: Toggle, folder: Path, switch: Callable[[bool], None]) -> None:
+    def __init__(
+        self,
+        toggle: Toggle,
+        folder: Path,
+        switch: Callable[[bool], None],
+        choose: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self._toggle = toggle
         self._folder = folder
         self._switch = switch
+        self._choose = choose  # which of the changes that is, with all others on
+        self._member = 0
         self._blocks: list[Block] = []
         self._number = 0  # of the block that runs
         self._first = 0  # steps that were done before its first timed one
@@ -68,16 +76,25 @@ class Blocks:
         if done == toggle.warmup:  # once more where the steps before were taken for others
             self._blocks.clear()
             write(self._folder, BLOCKS, self._blocks)
-            self._begin(0, done)
+            self._begin_member(0, done)
         elif done > toggle.warmup and done == self._first + toggle.steps:
             self._finish()
             enough = self._tell_enough()
-            self._begin(self._number + 1, done)
+            if enough and self._member + 1 < toggle.members:
+                enough = False
+                self._begin_member(self._member + 1, done + 1)  # a step without it comes first
+            else:
+                self._begin(self._number + 1, done)
         if done == self._first:
             self._begun = _now()
         if self._begun is not None:
             self._ended = _Mark()
         return enough
+
+    def _begin_member(self, member: int, done: int) -> None:
+        self._member = member
+        self._choose(member)
+        self._begin(0, done)
 
     def _begin(self, number: int, done: int) -> None:
         self._number, self._first = number, done + self._toggle.lead_of(number)
@@ -88,14 +105,15 @@ class Blocks:
         assert self._begun is not None  # since its first step has ended
         steps = self._toggle.steps
         ms = (_now() - self._begun) * 1000 / steps
-        self._blocks.append(Block(is_on(self._number), self._first, steps, ms))
+        self._blocks.append(Block(is_on(self._number), self._first, steps, ms, self._member))
         write(self._folder, BLOCKS, self._blocks)
 
     def _tell_enough(self) -> bool:
-        number, odd = divmod(len(self._blocks), 2)
+        blocks = [each for each in self._blocks if each.member == self._member]
+        number, odd = divmod(len(blocks), 2)
         if odd or number >= self._toggle.pairs:
             return not odd
-        return self._toggle.looks and tell_enough(pairs_of(self._blocks)) and is_alone()
+        return self._toggle.looks and tell_enough(pairs_of(blocks)) and is_alone()
 
 
 class _Mark:

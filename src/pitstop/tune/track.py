@@ -75,6 +75,9 @@ class Track(Protocol):
         There are fewer than wanted where they tell enough, or the script ends before.
         """
 
+    def each(self, changes: Changes, toggle: Toggle) -> tuple[Pairs[float], ...]:
+        """Likewise, with each of the last changes off and on by itself, all others being on."""
+
     def knows(self, changes: Changes, /) -> bool:
         """Whether another answer with these changes lies on the disk, from before an interruption.
 
