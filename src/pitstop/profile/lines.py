@@ -99,6 +99,7 @@ def is_torch(path: str) -> bool:
     return bool(room_of("torch", path)) or is_generated(path)
 
 
+@lru_cache(maxsize=4096)
 def is_generated(path: str) -> bool:
     """Whether torch's compiler wrote a file."""
     return GENERATED.search(path) is not None

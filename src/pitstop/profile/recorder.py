@@ -214,9 +214,7 @@ class Recorder:
 
     def called(self, module: Any) -> None:
         """A model, or a compiled function, is called by the script itself."""
-        if self.in_function or is_compiling():  # torch.export calls it like the script does
-            return
-        if self.listens():
+        if self.listens() and not self.in_function and not is_compiling():  # as torch.export does
             self.begin("module")
             number = self.numbers.of(module)
             if number is None:

@@ -13,7 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from pitstop.profile.lines import is_generated, is_torch, origin_of, user_line
@@ -111,16 +111,18 @@ def safe_to_fork() -> None:
 
 def _inside(frame: FrameType | None) -> str:
     """The innermost function but our own: ``PIL/ImageFile.py:load``; a compiled one before that."""
-    innermost = ""
+    innermost: CodeType | None = None
     while frame is not None:
-        path = frame.f_code.co_filename
-        named = f"{'/'.join(Path(path).parts[-2:])}:{frame.f_code.co_name}"
-        if is_generated(path):
-            return named
-        origin = origin_of(path)
-        if not innermost and (origin != "hidden" or is_torch(path)):
-            innermost = named
+        code = frame.f_code
+        origin = origin_of(code.co_filename)
+        if is_generated(code.co_filename):
+            innermost = code
+            break
+        if innermost is None and (origin != "hidden" or is_torch(code.co_filename)):
+            innermost = code
         if origin == "user":
             break
         frame = frame.f_back
-    return innermost
+    if innermost is None:
+        return ""
+    return f"{'/'.join(Path(innermost.co_filename).parts[-2:])}:{innermost.co_name}"
