@@ -55,7 +55,8 @@ def _heard(made: Function, subject: Any, recorder: Recorder, stepped: set[int | 
     def ends(*_: Any) -> None:
         recorder.in_function = False
         for each in unseen():
-            if before.get(id(each), _writes(each)) != _writes(each) and recorder.listens():
+            writes = _writes(each)
+            if before.get(id(each), writes) != writes and recorder.listens():
                 recorder.begin_step(id(each))
                 recorder.end_step(each)
                 stepped.add(recorder.numbers.of(each))

@@ -62,6 +62,7 @@ def read(folder: Path, evidence: Evidence) -> Readings:
     """The readings of a recorded run; of several processes, the one that is given."""
     steps = evidence.steps
     learned = list(lines(folder / LEARNING))
+    activity = _activity(folder)
     return Readings(
         losses=tuple(step.loss for step in steps),
         earlier_losses=tuple(step.losses[1:] for step in steps),
@@ -72,8 +73,8 @@ def read(folder: Path, evidence: Evidence) -> Readings:
         broken=tuple(place for place, step in enumerate(steps, 1) if not step.loss_finite),
         batches=tuple(str(each) for each in lines(folder / BATCHES)),
         outputs=tuple(_outputs(folder)),
-        calls=_activity(folder).get(CALLS),
-        lines=_activity(folder).get(LINES),
+        calls=activity.get(CALLS),
+        lines=activity.get(LINES),
     )
 
 
