@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from pitstop.compare.pairs import LOOKS
 from pitstop.compare.quantities import sample
 from pitstop.tune import numbers, trials
 from pitstop.tune import toggle as toggle_module
@@ -135,6 +136,23 @@ def test_each_change_has_its_blocks_with_all_others_on(tmp_path):
     found = read_blocks(tmp_path)
     assert [each.member for each in found] == [0] * 4 + [1] * 4 + [2] * 4
     assert [each.on for each in found] == [False, True, True, False] * 3
+
+
+def test_each_change_has_a_first_look_before_any_has_a_second(tmp_path):
+    """A script may end before all of them are done."""
+    chosen = []
+    toggle = Toggle(steps=1, warmup=3, lead=0, changes=2, each=True, pairs=LOOKS[1], looks=False)
+    blocks = Blocks(toggle, tmp_path, lambda _: None, chosen.append)
+    ended = [blocks.step_ended(done) for done in range(1, 90)]
+    first, second = LOOKS[:2]
+    assert chosen == [0, 1, 0, 1]
+    members = [each.member for each in read_blocks(tmp_path)][: 4 * second]
+    half = [0] * 2 * first + [1] * 2 * first
+    assert members == half + half
+    for member in (0, 1):
+        states = [each.on for each in read_blocks(tmp_path) if each.member == member]
+        assert states[: 2 * second] == [is_on(number) for number in range(2 * second)]
+    assert ended.index(True) < 89
 
 
 def test_what_is_switched_off_may_settle_sooner(tmp_path):

@@ -305,10 +305,12 @@ class Search:
         """Leave each out once more but the last, if that was timed on top of all others."""
         now, usual = self._now, self._now.costs
         those = now.kept if self._joined[-1:] == now.kept[-1:] else now.kept[:-1]
-        at_once, dropped = self._each_left_out(those), False
+        joined, dropped = [each for each in those if each in self._joined], False
+        at_once = self._each_left_out([each for each in those if each not in joined], usual)
+        at_once |= self._each_left_out(joined, self._calmest(usual))
         for candidate in those:
             (wanted,) = candidate.wanted()
-            now.costs = self._calmest(usual) if candidate in self._joined else usual
+            now.costs = self._calmest(usual) if candidate in joined else usual
             others = tuple(each for each in now.changes if each != wanted)
             times = at_once.get(wanted.name)
             if times is None or (dropped and not weigh.helps(compared(times))):
@@ -337,13 +339,11 @@ class Search:
         except RunError:
             return None
 
-    def _each_left_out(self, those: Sequence[Candidate]) -> dict[str, Pairs[float]]:
+    def _each_left_out(self, those: Sequence[Candidate], costs: Costs) -> dict[str, Pairs[float]]:
         """By name, pairs of blocks of those that one process can switch, one after the other."""
         now = self._now
         group = [x for x in those if x.change.toggles and not x.change.alone and not x.burst]
         wanted = [one for each in group for one in each.wanted()]
-        joined = any(each in self._joined for each in group)
-        costs = self._calmest(now.costs) if joined else now.costs
         changes = (*(each for each in now.changes if each not in wanted), *wanted)
         left_s = now.left_s() - now.lent_s(changes)
         fitting = [look for look in LOOKS if costs.each_s(len(group), look) <= left_s]

@@ -9,7 +9,8 @@ The first step of an epoch, which waits for new workers and may come after a val
 timed either: it would meet one side alone. For what changes how epochs begin, see ``epochs``.
 
 Many short blocks tell more than a few long ones: what drifts slowly cancels in each pair. As soon
-as a look at the pairs tells enough, the run may end, or go on with the next change.
+as a look at the pairs tells enough, the run may end. Where each of some changes is switched by
+itself, every look is followed by the next one's: a script that ends early has told of all of them.
 """
 
 import os
@@ -23,6 +24,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import distributed
 
+from pitstop.compare.pairs import LOOKS
 from pitstop.tune.looks import pairs_of, tell_enough
 from pitstop.tune.plan import BLOCKS, SHORTEST_EPOCH, Block, Toggle, is_on, write
 
@@ -42,6 +44,7 @@ class Blocks:
         self._switch = switch
         self._choose = choose  # which of the changes that is, with all others on
         self._member = 0
+        self._open: list[int] = []  # members whose pairs have not told enough, the next one first
         self._blocks: list[Block] = []
         self._number = 0  # of the block that runs
         self._first = 0  # steps that were done before its first timed one
@@ -76,25 +79,36 @@ class Blocks:
         if done == toggle.warmup:  # once more where the steps before were taken for others
             self._blocks.clear()
             write(self._folder, BLOCKS, self._blocks)
+            self._open = list(range(toggle.members))
             self._begin_member(0, done)
         elif done > toggle.warmup and done == self._first + toggle.steps:
             self._finish()
-            enough = self._tell_enough()
-            if enough and self._member + 1 < toggle.members:
-                enough = False
-                self._begin_member(self._member + 1, done + 1)  # a step without it comes first
-            else:
-                self._begin(self._number + 1, done)
+            enough = self._go_on(done)
         if done == self._first:
             self._begun = _now()
         if self._begun is not None:
             self._ended = _Mark()
         return enough
 
+    def _go_on(self, done: int) -> bool:
+        """Begin the next block; whether all blocks together tell enough."""
+        number, odd = divmod(len(self._own()), 2)
+        if self._open and not odd and (number in LOOKS or number >= self._toggle.pairs):
+            self._open += [] if self._told(number) else self._open[:1]
+            del self._open[0]
+        if self._open and self._open[0] != self._member:
+            self._begin_member(self._open[0], done + 1)  # a step without it comes first
+        else:
+            self._begin(self._number + 1, done)
+        return not self._open
+
     def _begin_member(self, member: int, done: int) -> None:
         self._member = member
         self._choose(member)
-        self._begin(0, done)
+        self._begin(len(self._own()), done)
+
+    def _own(self) -> list[Block]:
+        return [each for each in self._blocks if each.member == self._member]
 
     def _begin(self, number: int, done: int) -> None:
         self._number, self._first = number, done + self._toggle.lead_of(number)
@@ -108,12 +122,9 @@ class Blocks:
         self._blocks.append(Block(is_on(self._number), self._first, steps, ms, self._member))
         write(self._folder, BLOCKS, self._blocks)
 
-    def _tell_enough(self) -> bool:
-        blocks = [each for each in self._blocks if each.member == self._member]
-        number, odd = divmod(len(blocks), 2)
-        if odd or number >= self._toggle.pairs:
-            return not odd
-        return self._toggle.looks and tell_enough(pairs_of(blocks)) and is_alone()
+    def _told(self, number: int) -> bool:
+        looks = self._toggle.looks and is_alone()
+        return number >= self._toggle.pairs or (looks and tell_enough(pairs_of(self._own())))
 
 
 class _Mark:
