@@ -86,6 +86,8 @@ def test_a_recording_that_is_not_there_names_its_neighbours(recorded, capsys):
         (["last", "last", "--metric", "psnr=(.)"], "holds no output"),
         (["last", "last", "--lower-better", "psnr"], "no --metric has this name"),
         (["last", "last", "--gate", "step<3"], "write it like"),
+        (["last", "last", "--steps", "40"], "--steps is for two commands"),
+        (["last", "last", "--keep"], "--keep is for two commands"),
     ],
 )
 def test_a_mistake_is_one_line(arguments, hint, recorded, capsys):

@@ -184,7 +184,10 @@ def test_a_pair_of_which_one_run_compiles_takes_that_much_longer():
 def test_what_is_announced_names_changes_runs_and_minutes():
     said = expected([TOGGLED, FRESH], COSTS, 600.0)
     assert said.splitlines()[0] == "to try: tf32, loader"
-    assert "5 to 30 runs of 20 steps, about 35 s to 4.0 minutes (left of the budget: 10 min" in said
+    assert (
+        "5 to 30 runs of 20 steps at most, about 35 s to 4.0 minutes (left of the budget: 10 "
+        in said
+    )
     assert "compiling not counted" in expected([candidate("compile")], COSTS, 600.0)
     assert "if time is left, which --budget gives: loader" in expected([TOGGLED, FRESH], COSTS, 180)
 

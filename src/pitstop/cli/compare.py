@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -24,6 +25,7 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.report import Report
 from pitstop.profile import launch, runs
 
+FOR_COMMANDS = ("steps", "warmup", "pairs", "keep")  # recordings are as they are
 EXIT = {"pass": 0, "fail": 1, "inconclusive": 0}
 INCONCLUSIVE = 3
 
@@ -83,6 +85,7 @@ def command(
             setting = Setting(folder, steps, warmup, looks_within(pairs))
             report, interrupted = _commands((a, b), setting, own, gates)
     else:
+        _refuse_options_of_commands()
         report = _recordings((a, b), own, gates)
     write(report, format, output)
     if interrupted:
@@ -102,6 +105,13 @@ def _asked(
     own = [own_metric(pattern, metric_name(pattern) in low) for pattern in patterns]
     high = [name for name in names if name not in low]
     return own, [limits.parse(text, high, low) for text in texts]
+
+
+def _refuse_options_of_commands() -> None:
+    source = click.get_current_context().get_parameter_source
+    for name in FOR_COMMANDS:
+        if source(name) is ParameterSource.COMMANDLINE:
+            raise PitstopError(f"--{name} is for two commands: these recordings are made already")
 
 
 def _is_command(word: str) -> bool:

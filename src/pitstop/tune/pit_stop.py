@@ -169,7 +169,7 @@ def expected(
     compiles = ", compiling not counted" if any(each.change.name == LAST for each in chosen) else ""
     lines = [
         f"to try: {_names(chosen) or 'nothing'}",
-        f"{found.fewest_runs} to {found.most_runs} runs of {costs.steps} steps, about "
+        f"{found.fewest_runs} to {found.most_runs} runs of {costs.steps} steps at most, about "
         f"{_minutes(found.least_s)} to {_minutes(found.most_s)}{compiles} (left of the budget: "
         f"{_minutes(left_s - known_s)}); Ctrl-C gives what is proved by then",
     ]
