@@ -22,28 +22,24 @@ unless it promises more and has no room behind them.
 which in turn may be slower without it. Where the first was no gain it is tried once more on top of
 the other, or, where that was no gain either, both are tried as one.
 
-**Passengers.** A change may have been kept for what a later one does as well, or along with others.
-Each is left out once more, and goes if it no longer helps; those that can be switched one after the
-other in one process. Once one is gone, another that did no more than that has another look.
+**Passengers.** A change may have been kept for what a later one does as well, or along with others:
+each is left out once more (``passengers``).
 
-**Proof.** Fresh processes again: the untouched script against all that was kept. They lie far apart
-in time: where the first six pairs are not clear, and all that was kept can be switched, blocks of
-steps with all of it off and on decide; at once, where the budget has no room for both.
+**Proof.** Fresh processes again: the untouched script against all that was kept (``proof``).
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pitstop.compare.pairs import FEWEST, LOOKS, SMALLEST, Pairs
-from pitstop.core.comparison import Comparison
+from pitstop.compare.pairs import SMALLEST
 from pitstop.core.trial import Trial
-from pitstop.tune import budget, weigh
+from pitstop.tune import budget
 from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import LATE, Candidate, rival, spared
 from pitstop.tune.found import Asked, Found, Listener
-from pitstop.tune.laps import first_run, timed, told, weighed
-from pitstop.tune.looks import clear, compared
+from pitstop.tune.laps import first_run, told, weighed
+from pitstop.tune.passengers import Passengers
 from pitstop.tune.plan import Wanted
 from pitstop.tune.proof import SPENT, Proof
 from pitstop.tune.seen import WAITS
@@ -56,10 +52,9 @@ from pitstop.tune.together import (
     drowned,
     first_look,
     seeming_gain,
-    told_without,
     worth_another_look,
 )
-from pitstop.tune.track import Changes, Checked, RunError, Track, label
+from pitstop.tune.track import Checked, Track, label
 
 REFUSED = ("drifted", "failed", "out-of-memory")
 NO_GAIN = ("noisy", "not-faster")
@@ -299,82 +294,14 @@ class Search:
         self._publish(replace(trial, predicted=group[0].predicted if len(group) == 1 else None))
         return trial
 
-    # Passengers
+    # What is kept
 
     def _drop_passengers(self) -> None:
-        """Leave each out once more but the last, if that was timed on top of all others."""
-        now, usual = self._now, self._now.costs
-        those = now.kept if self._joined[-1:] == now.kept[-1:] else now.kept[:-1]
-        joined, dropped = [each for each in those if each in self._joined], False
-        at_once = self._each_left_out([each for each in those if each not in joined], usual)
-        at_once |= self._each_left_out(joined, self._calmest(usual))
-        for candidate in those:
-            (wanted,) = candidate.wanted()
-            now.costs = self._calmest(usual) if candidate in joined else usual
-            others = tuple(each for each in now.changes if each != wanted)
-            times = at_once.get(wanted.name)
-            if times is None or (dropped and not weigh.helps(compared(times))):
-                times = self._left_out(candidate, others)
-            if times is None:
-                continue
-            step = compared(times)
-            if now.costs.length is not None:  # as was learned by this
-                usual = usual.of_length(now.costs.length)
-            if not weigh.helps(step) and self._holds(others):
-                now.kept = [each for each in now.kept if each != candidate]
-                self._drop(label(wanted), step)
-                dropped = True  # what did no more than that one may do it now
-        now.costs = usual
-
-    def _left_out(self, candidate: Candidate, others: Changes) -> Pairs[float] | None:
-        """Pairs without and with it; none without room, or where the others need it to run."""
-        now, (wanted,) = self._now, candidate.wanted()
-        if now.left_s() - now.lent_s((*others, wanted)) < now.costs.timing_s(candidate):
-            name = label(wanted)
-            self.found = self.found.noted(f"{name} was not left out once more, since {SPENT}")
-            return None
-        self._listener.doing(f"all that is kept, without {label(wanted)}")
+        passengers = Passengers(self._now, self._joined, self.found, self._listener)
         try:
-            return timed(now, candidate, others, clear)
-        except RunError:
-            return None
-
-    def _each_left_out(self, those: Sequence[Candidate], costs: Costs) -> dict[str, Pairs[float]]:
-        """By name, pairs of blocks of those that one process can switch, one after the other."""
-        now = self._now
-        group = [x for x in those if x.change.toggles and not x.change.alone and not x.burst]
-        wanted = [one for each in group for one in each.wanted()]
-        changes = (*(each for each in now.changes if each not in wanted), *wanted)
-        left_s = now.left_s() - now.lent_s(changes)
-        fitting = [look for look in LOOKS if costs.each_s(len(group), look) <= left_s]
-        whole = costs.length is None and costs.has_blocks(switched=True)  # as far as is known
-        if len(group) < 2 or not whole or not fitting:
-            return {}
-        names = [label(each) for each in wanted]
-        self._listener.doing(f"all that is kept, without each of {', '.join(names)}")
-        toggle = replace(costs.toggle, changes=len(wanted), pairs=fitting[-1])
-        try:
-            found = self._track.each(changes, toggle)
-        except RunError:
-            return {}
-        both = zip(wanted, found, strict=True)
-        return {each.name: times for each, times in both if len(times.before) >= FEWEST}
-
-    def _calmest(self, costs: Costs) -> Costs:
-        """The longest blocks that noise asks for: what drowned in shorter ones is seen in these."""
-        return next(costs.calmer(self._now.base.noise), costs)
-
-    def _holds(self, others: Changes) -> bool:
-        """Whether the numbers hold without a passenger: the others were tried on top of it."""
-        try:
-            return not self._track.check(others).refused
-        except RunError:
-            return False
-
-    def _drop(self, name: str, step: Comparison) -> None:
-        trials = told_without(name, step, self.found.trials, self._now.changes)
-        self.found = replace(self.found, trials=trials, kept=self._now.changes)
-        self._listener.tried(next(each for each in trials if each.change == name))
+            passengers.drop()
+        finally:
+            self.found = passengers.found
 
     def _prove(self) -> None:
         """The untouched script against all that was kept."""

@@ -5,12 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from pitstop.compare.pairs import FEWEST, LOOKS
-from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial
 from pitstop.tune import weigh
 from pitstop.tune.budget import MOST, Costs
 from pitstop.tune.candidates import Candidate, rival
-from pitstop.tune.found import PASSENGER
 from pitstop.tune.plan import Wanted
 from pitstop.tune.timed import in_blocks
 from pitstop.tune.track import LEAST_PATIENCE, Changes, Checked, RunError, Track, label
@@ -109,23 +107,3 @@ def first_look(
     pairs = costs.settled(*group).first_look(left_s).pairs
     found = Together(track, costs, group, pairs)
     return found if found.can_be_timed and found.least_s <= left_s else None
-
-
-def told_without(
-    name: str, step: Comparison, trials: Iterable[Trial], kept: Changes
-) -> tuple[Trial, ...]:
-    """The trials once a passenger is gone, in which it was kept alone or together with others."""
-    left = set(map(label, kept))
-
-    def told(trial: Trial) -> Trial:
-        if trial.change == name and trial.verdict in {"kept", "noisy"}:
-            return replace(trial, verdict="not-faster", step=step, note=PASSENGER)
-        members = trial.change.split(JOIN)
-        if trial.verdict != "kept" or name not in members:
-            return trial
-        gone = [each for each in members if each not in left]
-        if len(gone) == len(members):
-            return replace(trial, verdict="not-faster", note=PASSENGER)
-        return replace(trial, note=f"then without {', '.join(gone)}: {PASSENGER}")
-
-    return tuple(map(told, trials))
