@@ -18,13 +18,12 @@ from statistics import fmean
 from pitstop.compare.pairs import Pairs
 from pitstop.compare.quantities import Sample
 from pitstop.core.evidence import Evidence, Step
-from pitstop.tune import budget
+from pitstop.tune import budget, pace
 from pitstop.tune.candidates import Candidate
 from pitstop.tune.change import Change
 from pitstop.tune.found import Asked
 from pitstop.tune.looks import tell_enough
 from pitstop.tune.plan import Toggle, is_on
-from pitstop.tune.processes import step_noise
 from pitstop.tune.search import Search
 from pitstop.tune.track import UNTIMED, Changes, Checked, Patience, RunError, forever
 
@@ -146,7 +145,7 @@ class Simulated:
         runs = [self._run(changes) for _ in range(1 if changes else budget.NULL_RUNS)]
         times = self._switched(changes, toggle) if toggle else UNTIMED
         ms = fmean(each.total_ms for each in runs[0].steps)
-        noise = step_noise(runs[0])
+        noise = pace.noise(runs[0])
         compile_s = begins_s - self.script.start_s
         return Checked(
             step_ms=ms, steps=self.costs.steps, compile_s=compile_s, noise=noise, times=times

@@ -10,7 +10,7 @@ from pitstop.compare.pairs import Quality
 from pitstop.compare.quantities import Quantity, Sample
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence, Loader, Step
-from pitstop.tune import plan, processes
+from pitstop.tune import pace, plan, processes
 from pitstop.tune.change import Change
 from pitstop.tune.endings import Ending
 from pitstop.tune.plan import Block, Outcome, Toggle, Wanted
@@ -376,8 +376,8 @@ def test_a_wait_at_the_start_of_an_epoch_is_not_one_of_workers_that_are_too_slow
     steps = (Step(100.0, 50.0), Step(150.0, 50.0), *(Step(100.0),) * 3)
     loaders = (Loader("Clips", 4, batches=5, starts=starts),) if starts else ()
     seen = Evidence(steps=steps, warmup_steps=1, loaders=loaders)
-    assert processes.waits(seen) == pytest.approx(share, abs=0.02)
-    assert (processes.step_noise(seen) == 0) is (starts > 1)
+    assert pace.waits(seen) == pytest.approx(share, abs=0.02)
+    assert (pace.noise(seen) == 0) is (starts > 1)
 
 
 def test_a_group_is_refused_where_one_of_it_does_not_take_hold(track):

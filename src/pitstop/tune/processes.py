@@ -4,23 +4,22 @@ import math
 import shutil
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
-from statistics import fmean
 
 from pitstop.compare.pairs import SMALLEST, Pairs
 from pitstop.compare.quantities import Quantity, Sample, sample, step_ms
 from pitstop.core.errors import PitstopError
-from pitstop.core.evidence import Evidence, Step
 from pitstop.core.trial import Verdict
 from pitstop.core.units import count as count_of
 from pitstop.core.units import percent, precise_percent
+from pitstop.tune import pace
 from pitstop.tune.budget import WARMUP, Costs, toggled_steps
 from pitstop.tune.change import Change, Effect
 from pitstop.tune.endings import WARNS
 from pitstop.tune.guard import FLOORS, SEEDS, Guarded, Untouched, guard
 from pitstop.tune.looks import pairs_of
-from pitstop.tune.plan import SHORTEST_EPOCH, Block, Plan, Toggle, read_blocks
+from pitstop.tune.plan import Block, Plan, Toggle, read_blocks
 from pitstop.tune.readings import Readings
 from pitstop.tune.track import LEAST_PATIENCE, Changes, Checked, Patience, RunError, forever
 from pitstop.tune.trials import Settings, TrialRun, run_trial
@@ -34,7 +33,6 @@ MOVES = 3  # untouched runs with moved weights, where one alone nearly allows th
 # part by 3 to 7 units, and those of its gradients by up to 14. Coarser precisions sum up in that.
 UNITS = {"float32": 8}
 LONGEST_WARNING = 120
-DEVIATIONS = 1.128  # by which two draws of normal noise are apart on average
 EFFECTS: tuple[Effect, ...] = ("exact", "rounding", "other-randomness", "changes-training")
 
 
@@ -92,11 +90,11 @@ class Processes:
             step_ms=step_ms(seen.evidence),
             peak_bytes=run.peak_bytes,
             compile_s=sum(each.seconds for each in compiled),
-            slow_s=_slow_s(seen.evidence),
+            slow_s=pace.slow_s(seen.evidence),
             recompiled=sum(each.again > 0 for each in compiled),
             batch=seen.batch,
-            waits=waits(seen.evidence),
-            noise=step_noise(seen.evidence),
+            waits=pace.waits(seen.evidence),
+            noise=pace.noise(seen.evidence),
             steps=len(seen.evidence.steps),
             others=seen.evidence.others or 0.0,
             times=switched,
@@ -350,35 +348,3 @@ def _refuse(run: TrialRun, tried: int) -> None:
 def _place(warning: str) -> str:
     """Where it comes from: what it says may have numbers in it that differ from run to run."""
     return warning.partition(WARNS)[0]
-
-
-def _slow_s(evidence: Evidence) -> float:
-    """What the steps of the warm-up took beyond the usual: compiling, choosing algorithms."""
-    first = evidence.steps[: evidence.warmup_steps]
-    usual_ms = len(first) * (step_ms(evidence) or 0.0)
-    return max(0.0, sum(step.total_ms for step in first) - usual_ms) / 1e3
-
-
-def waits(evidence: Evidence) -> float:
-    """The share of its steps that is spent on waiting for data, where no epoch begins."""
-    usual = _usual(evidence)
-    return fmean(step.data_wait_ms for step in usual) / fmean(step.total_ms for step in usual)
-
-
-def step_noise(evidence: Evidence) -> float:
-    """The deviation of single steps from those beside them, as a share: drift is no noise."""
-    logs = [math.log(step.total_ms) for step in _usual(evidence) if step.total_ms > 0]
-    apart = [abs(one - other) for one, other in pairwise(logs)]
-    return fmean(apart) / DEVIATIONS if apart else 0.0
-
-
-def _usual(evidence: Evidence) -> list[Step]:
-    """Its steps but for those in which an epoch begins: they wait longest.
-
-    Of a run that goes on in blocks epochs are counted that begin later.
-    """
-    steps = evidence.steady
-    places = sorted(range(len(steps)), key=lambda place: steps[place].data_wait_ms)
-    epochs = max((each.starts for each in evidence.loaders), default=0)  # the first in the warm-up
-    usual = places[: len(places) - min(max(0, epochs - 1), len(places) // SHORTEST_EPOCH)]
-    return [steps[place] for place in sorted(usual)]
