@@ -3,10 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+import pitstop
 from pitstop.compare.record import COMPLAINED, Recording
 from pitstop.core.evidence import Evidence
 from pitstop.profile.runs import About, Run
 from pitstop.tune.endings import ending, last_error
+
+OURS = Path(pitstop.__file__).parent
 
 
 def test_a_compiler_says_on_the_next_line_what_it_is_about():
@@ -20,9 +25,35 @@ def test_a_compiler_says_on_the_next_line_what_it_is_about():
     ]
     assert last_error(lines) == (
         "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised: "
-        "AssertionError: expected size 128==66"
+        "AssertionError: expected size 128==66 (train.py:3)"
     )
-    assert last_error([*lines[:2], "ValueError:"]) == "ValueError:"
+    assert last_error([*lines[:2], "ValueError:"]) == "ValueError: (train.py:3)"
+
+
+@pytest.mark.parametrize(
+    ("library", "place"),
+    [
+        ("/env/lib/python3.11/site-packages/torch/nn/modules/conv.py", "(net.py:57)"),
+        ("/usr/lib/python3/dist-packages/torch/nn/modules/conv.py", "(net.py:57)"),
+        ("/root/.pyenv/versions/3.11.7/lib/python3.11/runpy.py", "(net.py:57)"),
+        ("<frozen runpy>", "(net.py:57)"),
+        (f"{OURS}/tune/autocast.py", "(net.py:57)"),
+        ("/home/me/pitstop/train.py", "(train.py:9)"),
+        ("/env/lib/python3.11/site-packages/pitstop/workloads/tiled_vae/slow.py", "(net.py:57)"),
+        (f"{OURS}/workloads/tiled_vae/slow.py", "(slow.py:9)"),
+    ],
+)
+def test_an_error_comes_with_the_place_in_the_users_own_code(library, place):
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/home/me/train.py", line 3, in <module>',
+        '  File "/home/me/net.py", line 57, in forward',
+        "    x = self.conv(x)",
+        "        ^^^^^^^^^^^^",
+        f'  File "{library}", line 9, in forward',
+        "RuntimeError: expected scalar type Float but found BFloat16",
+    ]
+    assert last_error(lines) == f"{lines[-1]} {place}"
 
 
 def test_an_assertion_without_words_says_what_it_asserts():
@@ -62,7 +93,7 @@ def test_what_ends_the_script_is_its_own_error_even_where_it_ended_the_recording
     ]
     Path(tmp_path, COMPLAINED).write_text("\n".join(said))
     died = Recording(tmp_path, Run((), "", 3, exit_code=1), About(), (Evidence(),))
-    assert ending(died, 1.0, 10.0).error == fault
+    assert ending(died, 1.0, 10.0).error == f"{fault} (train.py:3)"
     caught = [*said[1:], said[0]]  # an error that ended nothing, and then ours
     Path(tmp_path, COMPLAINED).write_text("\n".join(caught))
     assert ending(died, 1.0, 10.0).error.startswith("recording stopped")

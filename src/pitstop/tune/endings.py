@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pitstop
 from pitstop.compare.record import COMPLAINED, OUR_OWN, Recording
 
 TRACEBACK = "Traceback (most recent call last):"
 IGNORED = "Exception ignored"  # what Python says of errors in finalisers, which end nothing
 PLACE = re.compile(r'File "(.+)", line (\d+), in .+')
+OURS = re.escape(str(Path(pitstop.__file__).parent))
+LIBRARIES = re.compile(
+    rf"<|.*/(site-packages|dist-packages|lib/python3\.\d+)/|{OURS}/(?!workloads/)"
+)
 WARNS = " warns: "
 WARNING = re.compile(r"(\S.*):(\d+): \w*Warning: (.+)")  # as Python shows one
 OUT_OF_MEMORY = re.compile(
@@ -54,7 +59,8 @@ def last_error(lines: Sequence[str]) -> str:
     """The line that names the exception of the last traceback; else the last line there is.
 
     One that ends in a colon, as torch's compiler has it, is followed by what it is about; one that
-    is a name alone, as most of ``assert``, comes with the line that raised it.
+    is a name alone, as most of ``assert``, comes with the line that raised it, any other with the
+    place in the user's own code.
     """
     for place in reversed(range(len(lines))):
         before = lines[place - 1] if place else ""
@@ -62,9 +68,11 @@ def last_error(lines: Sequence[str]) -> str:
             rest = lines[place + 1 :]
             after = (line for line in rest if line.strip() and not line[0].isspace())
             error = next(after, "")
+            frames = rest[: rest.index(error)] if error else []
             if error.isidentifier():
-                return f"{error}{_raised_by(rest[: rest.index(error)])}"
-            return f"{error} {next(after, '')}".strip() if error.endswith(":") else error
+                return f"{error}{_raised_by(frames)}"
+            about = f" {next(after, '')}".rstrip() if error.endswith(":") else ""
+            return f"{error}{about}{_in_own_code(frames)}"
     return next((line for line in reversed(lines) if line.strip()), "")
 
 
@@ -75,6 +83,13 @@ def _raised_by(frames: Sequence[str]) -> str:
             source = "".join(f": {line.strip()}" for line in frames[number + 1 : number + 2])
             return f" in {Path(place[1]).name}:{place[2]}{source}"
     return ""
+
+
+def _in_own_code(frames: Sequence[str]) -> str:
+    """The last place of a traceback that is in no library; empty where there is none."""
+    places = filter(None, (PLACE.fullmatch(line.strip()) for line in frames))
+    own = [each for each in places if not LIBRARIES.match(each[1])]
+    return f" ({Path(own[-1][1]).name}:{own[-1][2]})" if own else ""
 
 
 def _warnings(lines: Sequence[str]) -> tuple[str, ...]:
