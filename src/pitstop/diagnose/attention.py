@@ -61,19 +61,33 @@ def home(calls: Sequence[ModuleCall], position: int) -> int:
 
 
 def written_out(operations: Sequence[Operation]) -> Iterator[tuple[Line, Scores]]:
-    """Each softmax whose matrix one product makes and another takes."""
-    products = [tensors(each) for each in operations if short(each) in PRODUCTS]
-    pairs = [(each[-2].sizes, each[-1].sizes) for each in products if len(each) > 1]
-    pairs = [(left, right) for left, right in pairs if len(left) > 1 and right]
-    made = {(left[-2], right[-1]) for left, right in pairs}
-    taken = {(left[-2], left[-1]) for left, _ in pairs}
+    """Each softmax whose matrix one product makes and another takes.
+
+    Linear attention has those of what no product made, and a later one whose result has that shape.
+    """
+    made: dict[Scores, list[Line]] = defaultdict(list)
+    taken: dict[Scores, list[Line]] = defaultdict(list)
+    forward = [each for each in operations if not each.backward]
+    for each in forward:
+        given = tensors(each)[-2:] if short(each) in PRODUCTS else ()
+        if len(given) > 1 and len(given[0].sizes) > 1 and given[1].sizes:
+            rows, columns = given[0].sizes[-2:]
+            made[rows, given[1].sizes[-1]].append(each.where)
+            taken[rows, columns].append(each.where)
     seen = set()
-    for each in operations:
-        if short(each) == "_softmax" and not each.backward:
-            scores = _matrix(each)
-            if scores in made & taken and (each.where, scores) not in seen:
-                seen.add((each.where, scores))
-                yield each.where, scores
+    for each in forward:
+        at, scores = each.where, _matrix(each)
+        if short(each) == "_softmax" and (at, scores) not in seen:
+            makers = (line for line in made[scores] if not _after(line, at))
+            takers = (line for line in taken[scores] if not _after(at, line))
+            if any(makers) and any(takers):
+                seen.add((at, scores))
+                yield at, scores
+
+
+def _after(line: Line, other: Line) -> bool:
+    """Whether it is further down in the same function."""
+    return (line.path, line.function) == (other.path, other.function) and line.line > other.line
 
 
 def _matrix(operation: Operation) -> Scores:

@@ -57,9 +57,21 @@ def test_a_call_whose_products_were_too_short_to_be_kept_is_known_by_another():
     assert finding.saving == pytest.approx(0.2)
 
 
+LINEAR = (  # keys and values first: no matrix of tokens x tokens is ever there
+    operation("_softmax", line(42), "float32[8,4,32,900]@cpu", micros=20.0, call=0),
+    operation("_softmax", line(43), "float32[8,4,32,900]@cpu", micros=20.0, call=0),
+    operation("bmm", line(44), "float32[32,32,900]@cpu float32[32,900,32]@cpu", call=0),
+    operation("bmm", line(45), "float32[32,32,32]@cpu float32[32,32,900]@cpu", call=0),
+    operation(
+        *("bmm", line(42), "float32[32,32,32]@cpu float32[32,32,900]@cpu"), call=0, backward=True
+    ),
+)
+
+
 @pytest.mark.parametrize(
     "run",
     [
+        run(*LINEAR),
         run(*attention(micros=2.0)),
         run(*attention("_safe_softmax")),  # what scaled_dot_product_attention does by itself
         run(*attention(position=-1)),
