@@ -300,8 +300,9 @@ def test_gradients_that_are_zeroed_before_use_are_discarded_where_the_input_came
     ends()
 """
     evidence, line = inspected(GAN, step)
-    assert evidence.parameters.discarded == (("Linear.weight", 64), ("Linear.bias", 8))
-    assert evidence.parameters.discarded_at.line == line["attached"]
+    (found,) = evidence.parameters.discarded
+    assert found.parameters == (("Linear.weight", 64), ("Linear.bias", 8))
+    assert (found.where.line, found.calls) == (line["attached"], ((0, 2),))
 
 
 def test_gradients_of_the_critic_from_the_generators_pass_are_discarded(inspected):
@@ -315,8 +316,34 @@ def test_gradients_of_the_critic_from_the_generators_pass_are_discarded(inspecte
     ends()
 """
     evidence, line = inspected(GAN, step)
-    assert evidence.parameters.discarded == (("Linear#2.weight", 8), ("Linear#2.bias", 1))
-    assert evidence.parameters.discarded_at.line == line["wasted"]
+    (found,) = evidence.parameters.discarded
+    assert found.parameters == (("Linear#2.weight", 8), ("Linear#2.bias", 1))
+    assert (found.where.line, found.calls) == (line["wasted"], ((3, 1),))
+
+
+def test_what_each_pass_computes_for_nothing_is_told_by_its_own_line(inspected):
+    """As WGAN-GP has it: the critic learns from several passes, whose inputs are attached."""
+    step = """
+    for _ in range(2):
+        first.zero_grad()
+        second.zero_grad()
+        critic(generator(x)).mean().backward()  # attached
+        first.step()
+    second.zero_grad()
+    critic(generator(x)).mean().backward()  # wasted
+    second.step()
+    ends()
+"""
+    evidence, line = inspected(GAN, step)
+    by_line = {each.where.line: each for each in evidence.parameters.discarded}
+    assert by_line.keys() == {line["attached"], line["wasted"]}
+    paths = {
+        number: {evidence.calls[place].path for place, _ in found.calls}
+        for number, found in by_line.items()
+    }
+    assert paths == {line["attached"]: {"Linear"}, line["wasted"]: {"Linear#2"}}
+    assert len(by_line[line["attached"]].calls) == 2
+    assert len(by_line[line["wasted"]].calls) == 1
 
 
 def test_gradients_of_a_step_that_a_scaler_skipped_are_not_discarded(inspected):

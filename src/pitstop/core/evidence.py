@@ -227,6 +227,15 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Discarded:
+    """Gradients of backward passes from one line that were zeroed before any optimizer step."""
+
+    where: Line  # the call that let the pass through to them; else the pass itself
+    parameters: tuple[tuple[str, int], ...] = ()  # name and size
+    calls: tuple[tuple[int, int], ...] = ()  # outermost ones on its way to them, and their passes
+
+
+@dataclass(frozen=True, slots=True)
 class Parameters:
     """What became of the gradients in an inspected step; name and size of each parameter."""
 
@@ -234,8 +243,7 @@ class Parameters:
     without_gradient: tuple[tuple[str, int], ...] = ()
     gradient_unused: tuple[tuple[str, int], ...] = ()  # computed, and in no optimizer
     outside_optimizer: tuple[tuple[str, int], ...] = ()
-    discarded: tuple[tuple[str, int], ...] = ()  # computed, then zeroed before any optimizer step
-    discarded_at: Line = NOWHERE  # the backward pass that computed those
+    discarded: tuple[Discarded, ...] = ()
     made: tuple[tuple[str, Line], ...] = ()  # where the modules of all these were built, by path
     tops: tuple[str, ...] = ()  # the outermost modules that ran, whole or in part
 

@@ -113,6 +113,12 @@ class Calls:
             position = self.all[position].parent
         return bits
 
+    def outermost(self, position: int) -> int:
+        """The call of the script itself that this one is a part of."""
+        while self.all[position].parent >= 0:
+            position = self.all[position].parent
+        return position
+
     def _listens(self) -> bool:
         return get_ident() == self._thread or torch._C._current_graph_task_id() != -1
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from pitstop.profile.calls import Calls
 from pitstop.profile.dependence import Dependence, Left
-from pitstop.profile.gradients import Gradients, held_by
-from pitstop.profile.lines import NOWHERE, Place
+from pitstop.profile.gradients import Discarded, Gradients, held_by
+from pitstop.profile.lines import Place
 from pitstop.profile.origins import Origins, accumulated
 from pitstop.profile.tensors import tensors_in
 from pitstop.profile.tree import Tree
@@ -90,15 +90,35 @@ class Flow:
                 rows.append([line, positions])
         return rows
 
-    def fed_undetached(self) -> Place:
-        """Where most discarded gradients come from: the call that was fed with their module.
+    def discarded(self) -> list[Discarded]:
+        """The gradients that were computed for nothing, by where their passes came to them."""
+        found: dict[Place, Discarded] = {}
+        passes = self.gradients.passes
+        for number, lost in self.gradients.lost.items():
+            line = self._fed_undetached(number)
+            row = found.setdefault(line, Discarded(line, set(), {}))
+            row.parameters.update(lost)
+            for position in self._outermost(number):
+                bit = self.calls.all[position].bit
+                row.calls[position] = sum(bool(bits & bit) for _, bits in passes)
+        return list(found.values())
 
-        The module that did learn from that backward pass was given something still attached to
-        the one that did not. Where there is no such call, the backward pass itself.
+    def _outermost(self, number: int) -> set[int]:
+        """The outermost calls of what lost its gradients of a backward pass."""
+        (_, bits), lost = self.gradients.passes[number], self.gradients.lost[number]
+        found = set()
+        for position, call in enumerate(self.calls.all):
+            module = call.module() if call.bit & bits else None
+            if module and any(id(each) in lost for each in module._parameters.values()):
+                found.add(self.calls.outermost(position))
+        return found
+
+    def _fed_undetached(self, number: int) -> Place:
+        """Where a backward pass came to what it computed for nothing.
+
+        The module that did learn from it was given something still attached to the one that did
+        not. Where there is no such call, it is the backward pass itself.
         """
-        number = self.gradients.worst()
-        if number is None:
-            return NOWHERE
         line, bits = self.gradients.passes[number]
         lost, used = self.gradients.lost[number], self.gradients.used.get(number, set())
         losing = 0

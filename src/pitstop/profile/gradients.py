@@ -7,7 +7,7 @@ optimizer's last step.
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -16,6 +16,14 @@ from pitstop.profile.tensors import storages_in
 from pitstop.profile.tree import Tree
 
 ZEROING = {"aten::zero_", "aten::_foreach_zero_", "aten::fill_"}
+
+
+class Discarded(NamedTuple):
+    """Gradients that were computed for nothing."""
+
+    line: Place  # where their backward passes came to them
+    parameters: set[int]  # by id
+    calls: dict[int, int]  # the outermost of their modules' calls, and how many passes it was in
 
 
 class Gradients:
@@ -90,11 +98,6 @@ class Gradients:
         self.check()
         self._lose(self._pending.keys() & self._stepped)
 
-    def worst(self) -> int | None:
-        """The backward pass that computed the most numbers for nothing."""
-        sizes = {number: sum(map(torch.numel, lost.values())) for number, lost in self.lost.items()}
-        return max(sizes, key=lambda number: sizes[number], default=None)
-
     def _use(self, keys: set[int]) -> None:
         for key in keys & self._pending.keys():
             for number in self._pending.pop(key):
@@ -112,14 +115,15 @@ def held_by(optimizer: Any) -> list[torch.Tensor]:
     return [each for group in optimizer.param_groups for each in group["params"]]
 
 
-def parameters(tops: list[Any], tree: Tree, gradients: Gradients, at: Place) -> dict[str, Any]:
+def parameters(
+    tops: list[Any], tree: Tree, gradients: Gradients, discarded: Iterable[Discarded]
+) -> dict[str, Any]:
     """Which parameters got a gradient, and what became of it; name and size of each."""
     named: dict[int, tuple[str, torch.Tensor]] = {}
     for module in chain.from_iterable(top.modules() for top in tops):
         for name, each in module._parameters.items():
             if each is not None:
                 named.setdefault(id(each), (f"{tree.path(module)}.{name}", each))
-    lost = {key for each in gradients.lost.values() for key in each}
     got, asked = got_and_asked(tops, gradients)
 
     def rows(keys: set[int]) -> list[list[Any]]:
@@ -130,8 +134,7 @@ def parameters(tops: list[Any], tree: Tree, gradients: Gradients, at: Place) -> 
         "without_gradient": rows(asked - got),
         "gradient_unused": rows(got - gradients.owned),
         "outside_optimizer": rows(asked - gradients.owned),
-        "discarded": rows(lost),
-        "discarded_at": at,
+        "discarded": [[x.line, rows(x.parameters), [*x.calls.items()]] for x in discarded],
         "tops": [tree.path(top) for top in tops],
     }
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pitstop.core.evidence import (
+    Discarded,
     Evidence,
     Gap,
     Kept,
@@ -96,11 +97,12 @@ def _object(kind: type[Row], values: dict[str, Any] | None) -> Row | None:
 
 def _with_lines(values: dict[str, Any]) -> dict[str, Any]:
     """Values whose places in the source are lines again."""
-    places = ("where", "kept_at", "discarded_at")
+    places = ("where", "kept_at")
     lines = {key: Line(*each) for key, each in values.items() if key in places}
     made = [(path, Line(*line)) for path, line in values.get("made", ())]
     through = [Line(*line) for line in values.get("through", ())]
-    return values | lines | {"made": made, "through": through}
+    discarded = [_row(Discarded, row) for row in values.get("discarded", ())]
+    return values | lines | {"made": made, "through": through, "discarded": discarded}
 
 
 def _sampled(notes: Sequence[dict[str, Any]]) -> tuple[Sampled, ...]:

@@ -95,7 +95,7 @@ class Inspector:
         self.left = flow.dependence.left()
         born, first = flow.dependence.born, flow.origins.first
         self.trail = Trail(born, flow.origins, first, next_number() - 1)
-        rows = parameters(tops, flow.tree, flow.gradients, flow.fed_undetached())
+        rows = parameters(tops, flow.tree, flow.gradients, flow.discarded())
         return {
             "calls": [call.row(position in unused) for position, call in enumerate(calls)],
             "zeroed": [row for row in zeroed if self._zeros is None or row[0] in self._zeros],

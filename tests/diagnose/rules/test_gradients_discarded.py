@@ -1,7 +1,7 @@
 import pytest
 
 from diagnose.builders import call, line, recording, without_ledger, work
-from pitstop.core.evidence import Parameters
+from pitstop.core.evidence import Discarded, Parameters
 from pitstop.diagnose.rules.gradients_discarded import gradients_discarded
 
 CALLS = (
@@ -21,7 +21,8 @@ def run(backward_us=40.0, kind="optimizer", **found):
 
 
 def discarded(**more):
-    return run(discarded=(("backbone.weight", 90),), discarded_at=line(37), **more)
+    lost = Discarded(line(37), (("backbone.weight", 90),), ((0, 2),))
+    return run(discarded=(lost,), **more)
 
 
 def test_names_the_line_that_lets_the_pass_through_and_whom_it_reaches():
@@ -37,7 +38,8 @@ def test_names_the_line_that_lets_the_pass_through_and_whom_it_reaches():
 @pytest.mark.parametrize("at", [52, 60])  # where it is called, or the backward pass itself
 def test_an_adversary_that_a_pass_must_go_through_is_frozen_and_not_cut_off(at):
     calls = call("Generator", 30, graph=True), call("Discriminator", 52, graph=True)
-    found = Parameters(100, discarded=(("Discriminator.weight", 90),), discarded_at=line(at))
+    lost = Discarded(line(at), (("Discriminator.weight", 90),), ((1, 1),))
+    found = Parameters(100, discarded=(lost,))
     operations = work(40.0, 1, backward=True), work(60.0, 0)
     (finding,) = gradients_discarded(
         recording(calls=calls, operations=operations, parameters=found)
@@ -45,28 +47,34 @@ def test_an_adversary_that_a_pass_must_go_through_is_frozen_and_not_cut_off(at):
     assert finding.cure.startswith("`requires_grad_(False)` on `Discriminator` for that pass")
 
 
-def test_each_network_is_told_its_own_cure():
-    names = (("backbone.weight", 90),), (("Discriminator.weight", 9),)
-    operations = work(30.0, 1, backward=True), work(30.0, 2, backward=True), work(40.0, 1)
-    found = Parameters(100, discarded=(*names[0], *names[1]), discarded_at=line(37))
+def test_each_pass_has_its_own_line_and_cure():
+    """The critic's runs on into the generator, whose own has to run through the critic."""
+    operations = work(30.0, 1, backward=True), work(30.0, 4, backward=True), work(40.0, 1)
+    lost = (
+        Discarded(line(37), (("backbone.weight", 90),), ((0, 1),)),
+        Discarded(line(60), (("Discriminator.weight", 9),), ((4, 1),)),
+    )
     first, second = gradients_discarded(
-        recording(calls=CALLS, operations=operations, parameters=found)
+        recording(calls=CALLS, operations=operations, parameters=Parameters(100, discarded=lost))
     )
     assert ("`PoseNetwork`" in first.message, first.cure[:6]) == (True, "detach")
-    assert ("`Discriminator`" in second.message, second.cure[:24]) == (
+    assert (first.span.line, first.saving) == (37, pytest.approx(0.30))
+    assert ("`Discriminator`" in second.message, second.cure[:23]) == (
         True,
-        "`requires_grad_(False)` ",
+        "`requires_grad_(False)`",
     )
+    assert (second.span.line, second.saving) == (60, pytest.approx(0.15))  # of its weights alone
 
 
-def test_every_call_of_the_network_counts():
+def test_only_the_calls_on_the_way_of_the_pass_count():
     calls = *CALLS, call("PoseNetwork", 49, graph=True)
     work_of = (1, 40.0), (5, 20.0), (2, 40.0)
     operations = [work(micros, place, backward=True) for place, micros in work_of]
-    found = Parameters(100, discarded=(("backbone.weight", 90),), discarded_at=line(37))
+    lost = Discarded(line(37), (("backbone.weight", 90),), ((0, 2), (9, 1)))  # 9: not recorded
+    found = Parameters(100, discarded=(lost,))
     made = recording(calls=calls, operations=tuple(operations), parameters=found)
     (finding,) = gradients_discarded(made)
-    assert finding.saving == pytest.approx(0.30)
+    assert finding.saving == pytest.approx(0.20)
 
 
 def test_names_the_network_whose_gradients_nobody_uses():

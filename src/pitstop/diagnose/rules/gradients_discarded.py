@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pitstop.core.evidence import Line
+from pitstop.core.evidence import Discarded, Line
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
@@ -12,8 +12,11 @@ from pitstop.diagnose.parameters import roots_of
 from pitstop.diagnose.place import label, span
 from pitstop.diagnose.recording import Recording
 
-WORTH_MENTIONING = 0.05  # of the step; every generator fills a little of its critic, at no harm
-WASTED = 0.5  # of the backward time: one pass of two is for nothing, or the weights' half of one
+WORTH_MENTIONING = 0.03  # of the step
+WORTH_FREEZING = 0.05  # every generator fills a little of its critic, at no harm
+WEIGHTS = 0.5  # of a backward pass: what goes on to the layers before is the other half
+CUT_OFF = "detach what is passed on there"
+FREEZE = "`requires_grad_(False)` on {} for that pass, and True again before its own"
 
 
 @rule("PIT603")
@@ -36,35 +39,38 @@ def gradients_discarded(recording: Recording) -> Iterator[Finding]:
     if found is None or ledger is None or recording.evidence.step_kind != "optimizer":
         return
     tree = call_tree(recording.evidence)
-    paths = [tree.calls[root].path for root in roots_of(tree, found.discarded)]
-    at = found.discarded_at
-    there = {call.path for call in tree.calls if call.parent < 0 and call.where == at}
-    detached = [each for each in paths if there and each not in there]
-    passed = [each for each in paths if each not in detached]
-    yield from _discarded(tree, detached, at, ledger, "detach what is passed on there")
-    names = ", ".join(map("`{}`".format, passed))
-    cure = f"`requires_grad_(False)` on {names} for that pass, and True again before its own"
-    yield from _discarded(tree, passed, at, ledger, cure)
+    for each in found.discarded:
+        yield from _discarded(tree, each, ledger)
     for root in roots_of(tree, found.gradient_unused):
-        ms = tree.ms(tree.backward_micros[root], ledger) * WASTED
-        if ledger.share(ms) >= WORTH_MENTIONING:
+        ms = tree.ms(tree.backward_micros[root], ledger) * WEIGHTS
+        if ledger.share(ms) >= WORTH_FREEZING:
             name = tree.calls[root].path
             message = f"No optimizer holds the parameters of `{name}`, yet their gradients cost"
             cure = f"`requires_grad_(False)` on `{name}`, or give its parameters to an optimizer"
             yield _finding(message, ms, ledger, cure, tree.calls[root].where)
 
 
-def _discarded(
-    tree: CallTree, paths: list[str], at: Line, ledger: Ledger, cure: str
-) -> Iterator[Finding]:
-    passes = zip(tree.calls, tree.backward_micros, strict=True)
-    micros = sum(each for call, each in passes if call.parent < 0 and call.path in paths)
-    ms = tree.ms(micros, ledger) * WASTED
-    if paths and ledger.share(ms) >= WORTH_MENTIONING:
-        names = ", ".join(f"`{each}`" for each in paths)
-        came = f" comes by {label(at)} and" if at.path else ""
-        message = f"A backward pass{came} fills the gradients of {names}, which are then zeroed:"
-        yield _finding(message, ms, ledger, cure, at)
+def _discarded(tree: CallTree, found: Discarded, ledger: Ledger) -> Iterator[Finding]:
+    """What was called where the pass came by has to be passed; all behind it can be cut off."""
+    at = found.where
+    there = {call.path for call in tree.calls if call.parent < 0 and call.where == at}
+    calls = [
+        (tree.calls[position].path, tree.backward_micros[position] / passes)
+        for position, passes in found.calls
+        if position < len(tree.calls)
+    ]
+    behind = [each for each in calls if there and each[0] not in there]
+    passed = [each for each in calls if each not in behind]
+    for those, wasted, least, cure in (
+        (behind, 1.0, WORTH_MENTIONING, CUT_OFF),
+        (passed, WEIGHTS, WORTH_FREEZING, FREEZE),
+    ):
+        names = ", ".join(dict.fromkeys(f"`{path}`" for path, _ in those))
+        ms = tree.ms(sum(micros for _, micros in those), ledger) * wasted
+        if ledger.share(ms) >= least:
+            came = f" comes by {label(at)} and" if at.path else ""
+            what = f"fills the gradients of {names}, which are then zeroed:"
+            yield _finding(f"A backward pass{came} {what}", ms, ledger, cure.format(names), at)
 
 
 def _finding(message: str, ms: float, ledger: Ledger, cure: str, at: Line) -> Finding:
