@@ -11,6 +11,7 @@ from pitstop.compare.quantities import Quantity, Sample
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence, Loader, Step
 from pitstop.tune import pace, plan, processes
+from pitstop.tune.budget import toggled_steps
 from pitstop.tune.change import Change
 from pitstop.tune.endings import Ending
 from pitstop.tune.plan import Block, Outcome, Toggle, Wanted
@@ -409,6 +410,19 @@ def test_a_run_that_hangs_takes_what_is_left_of_the_budget_at_most(tmp_path, lef
             Processes(course, clock=lambda: 0.0).sample(wanted("fused"))
     assert script.settings[0].timeout_s == timeout_s
     assert caught.value.hasty is (left_s < 1e4)
+
+
+def test_blocks_may_take_twice_what_their_own_steps_take(tmp_path, monkeypatch):
+    """With two loaders half of all steps are theirs, for which there is room but no patience."""
+    script, toggle = Script(rounding), Toggle()
+    monkeypatch.setattr(processes, "run_trial", script.run_trial)
+    monkeypatch.setattr(processes, "sample", lambda recording: recording)
+    course = Course(("python", "t.py"), tmp_path, CHANGES, COSTS, 0.0)
+    Processes(course, clock=lambda: 0.0).blocks(wanted("fused"), toggle)
+    (settings,) = script.settings
+    steps = toggled_steps(toggle) + 1
+    assert settings.steps == 2 * steps + 1
+    assert settings.timeout_s == pytest.approx(2 * (COSTS.start_s + steps * COSTS.step_s))
 
 
 @pytest.mark.parametrize(

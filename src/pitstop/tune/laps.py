@@ -31,11 +31,11 @@ def first_run(standing: Standing, candidate: Candidate, wanted: Wanted) -> Check
     goes_on = standing.goes_on(candidate)
     toggle = costs.first_look(standing.spare_s(candidate)) if goes_on else None
     try:
-        usual_s = costs.run_s + (costs.blocks_s(toggle.pairs) if toggle else 0.0)
+        more_s = costs.blocks_s(toggle.pairs) - costs.begin_s if toggle else 0.0
         return standing.track.check(
             (*standing.changes, wanted),
             toggle,
-            lambda: max(LEAST_PATIENCE * usual_s, standing.patience_s(candidate)),
+            lambda: max(LEAST_PATIENCE * (costs.run_s + more_s), standing.patience_s(candidate)),
         )
     except RunError as error:
         return Checked(error.verdict, error.note)

@@ -146,11 +146,9 @@ class Processes:
     ) -> tuple[TrialRun, Sample, tuple[Pairs[float], ...]]:
         """A run, and the times of its blocks, if it has any: of all changes, or of each."""
         found: list[Block] = []
-        steps, toggle = None, plan.toggle
-        if toggle:  # one more ends the last block, others are no part of any
-            steps = (toggled_steps(toggle) + 1) * toggle.members * 2 + 1  # half, with two loaders
+        toggle = plan.toggle
         run, seen = self._run(
-            changes, plan, steps, lambda folder: found.extend(read_blocks(folder)), patience_s
+            changes, plan, lambda folder: found.extend(read_blocks(folder)), patience_s
         )
         if toggle is None:
             return run, seen, (pairs_of(()),)
@@ -161,18 +159,20 @@ class Processes:
         self,
         changes: Changes,
         plan: Plan,
-        steps: int | None = None,
         read: Callable[[Path], None] = lambda _: None,
         patience_s: float = math.inf,
     ) -> tuple[TrialRun, Sample]:
         """A run that came to its end with all changes in force; else a ``RunError``."""
-        costs = self._course.costs
-        steps = steps or costs.steps
+        costs, toggle = self._course.costs, plan.toggle
+        steps = most = costs.steps
+        if toggle:  # one more ends the last block, others are no part of any
+            steps = (toggled_steps(toggle) + 1) * toggle.members
+            most = 2 * steps + 1  # with two loaders, half of them are steps
         usual_s, left_s = costs.start_s + steps * costs.step_s, max(0.0, self.left_s())
         patience = SLOWEST * usual_s + min(PATIENCE_S, left_s)
         patience_s = min(patience_s, max(LEAST_PATIENCE * usual_s, left_s))
         settings = Settings(
-            steps,
+            most,
             WARMUP,
             timeout_s=min(patience, patience_s),
             environment=self._environment(changes),
@@ -189,7 +189,7 @@ class Processes:
             shutil.rmtree(folder, ignore_errors=True)
         if run.ending.timed_out and patience_s < patience:
             raise RunError("not-applicable", f"no room in the budget: it {run.ending.error}", True)
-        _refuse(run, plan.toggle.changes if plan.toggle else 1)
+        _refuse(run, toggle.changes if toggle else 1)
         if not changes:
             self._knows(run)
         if not seen.evidence.steady:

@@ -167,9 +167,8 @@ class Search:
             else:
                 fine.append((wanted, checked))
         if left_out:
-            self.found = self.found.noted(
-                f"not tried, to leave other changes their time: {', '.join(left_out)}"
-            )
+            why = "to leave other changes their time" if self._now.later else f"since {SPENT}"
+            self.found = self.found.noted(f"not tried, {why}: {', '.join(left_out)}")
         fine.sort(key=lambda pair: self._rank(pair[1]))
         for wanted, checked in fine[1:]:
             note = f"in its first run behind {label(fine[0][0])}"
