@@ -300,7 +300,7 @@ def test_gradients_that_are_zeroed_before_use_are_discarded_where_the_input_came
     ends()
 """
     evidence, line = inspected(GAN, step)
-    (found,) = evidence.parameters.discarded
+    (found,) = evidence.parameters.discards
     assert found.parameters == (("Linear.weight", 64), ("Linear.bias", 8))
     assert (found.where.line, found.calls) == (line["attached"], ((0, 2),))
 
@@ -316,7 +316,7 @@ def test_gradients_of_the_critic_from_the_generators_pass_are_discarded(inspecte
     ends()
 """
     evidence, line = inspected(GAN, step)
-    (found,) = evidence.parameters.discarded
+    (found,) = evidence.parameters.discards
     assert found.parameters == (("Linear#2.weight", 8), ("Linear#2.bias", 1))
     assert (found.where.line, found.calls) == (line["wasted"], ((3, 1),))
 
@@ -335,7 +335,7 @@ def test_what_each_pass_computes_for_nothing_is_told_by_its_own_line(inspected):
     ends()
 """
     evidence, line = inspected(GAN, step)
-    by_line = {each.where.line: each for each in evidence.parameters.discarded}
+    by_line = {each.where.line: each for each in evidence.parameters.discards}
     assert by_line.keys() == {line["attached"], line["wasted"]}
     paths = {
         number: {evidence.calls[place].path for place, _ in found.calls}
@@ -361,7 +361,7 @@ scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)
     ends()
 """,
     )
-    assert evidence.parameters.discarded == ()
+    assert evidence.parameters.discards == ()
 
 
 def test_used_and_accumulated_gradients_are_not_discarded(inspected):
@@ -375,7 +375,7 @@ def test_used_and_accumulated_gradients_are_not_discarded(inspected):
     ends()
 """
     evidence, _ = inspected(TRAINING, step)
-    assert evidence.parameters.discarded == ()
+    assert evidence.parameters.discards == ()
     assert evidence.parameters.without_gradient == ()
 
 

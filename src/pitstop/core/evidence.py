@@ -243,7 +243,7 @@ class Parameters:
     without_gradient: tuple[tuple[str, int], ...] = ()
     gradient_unused: tuple[tuple[str, int], ...] = ()  # computed, and in no optimizer
     outside_optimizer: tuple[tuple[str, int], ...] = ()
-    discarded: tuple[Discarded, ...] = ()
+    discards: tuple[Discarded, ...] = ()
     made: tuple[tuple[str, Line], ...] = ()  # where the modules of all these were built, by path
     tops: tuple[str, ...] = ()  # the outermost modules that ran, whole or in part
 

@@ -134,7 +134,7 @@ def parameters(
         "without_gradient": rows(asked - got),
         "gradient_unused": rows(got - gradients.owned),
         "outside_optimizer": rows(asked - gradients.owned),
-        "discarded": [[x.line, rows(x.parameters), [*x.calls.items()]] for x in discarded],
+        "discards": [[x.line, rows(x.parameters), [*x.calls.items()]] for x in discarded],
         "tops": [tree.path(top) for top in tops],
     }
 

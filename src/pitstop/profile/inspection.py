@@ -101,8 +101,8 @@ def _with_lines(values: dict[str, Any]) -> dict[str, Any]:
     lines = {key: Line(*each) for key, each in values.items() if key in places}
     made = [(path, Line(*line)) for path, line in values.get("made", ())]
     through = [Line(*line) for line in values.get("through", ())]
-    discarded = [_row(Discarded, row) for row in values.get("discarded", ())]
-    return values | lines | {"made": made, "through": through, "discarded": discarded}
+    discards = [_row(Discarded, row) for row in values.get("discards", ())]
+    return values | lines | {"made": made, "through": through, "discards": discards}
 
 
 def _sampled(notes: Sequence[dict[str, Any]]) -> tuple[Sampled, ...]:

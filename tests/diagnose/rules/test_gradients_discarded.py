@@ -22,7 +22,7 @@ def run(backward_us=40.0, kind="optimizer", **found):
 
 def discarded(**more):
     lost = Discarded(line(37), (("backbone.weight", 90),), ((0, 2),))
-    return run(discarded=(lost,), **more)
+    return run(discards=(lost,), **more)
 
 
 def test_names_the_line_that_lets_the_pass_through_and_whom_it_reaches():
@@ -39,7 +39,7 @@ def test_names_the_line_that_lets_the_pass_through_and_whom_it_reaches():
 def test_an_adversary_that_a_pass_must_go_through_is_frozen_and_not_cut_off(at):
     calls = call("Generator", 30, graph=True), call("Discriminator", 52, graph=True)
     lost = Discarded(line(at), (("Discriminator.weight", 90),), ((1, 1),))
-    found = Parameters(100, discarded=(lost,))
+    found = Parameters(100, discards=(lost,))
     operations = work(40.0, 1, backward=True), work(60.0, 0)
     (finding,) = gradients_discarded(
         recording(calls=calls, operations=operations, parameters=found)
@@ -55,7 +55,7 @@ def test_each_pass_has_its_own_line_and_cure():
         Discarded(line(60), (("Discriminator.weight", 9),), ((4, 1),)),
     )
     first, second = gradients_discarded(
-        recording(calls=CALLS, operations=operations, parameters=Parameters(100, discarded=lost))
+        recording(calls=CALLS, operations=operations, parameters=Parameters(100, discards=lost))
     )
     assert ("`PoseNetwork`" in first.message, first.cure[:6]) == (True, "detach")
     assert (first.span.line, first.saving) == (37, pytest.approx(0.30))
@@ -71,7 +71,7 @@ def test_only_the_calls_on_the_way_of_the_pass_count():
     work_of = (1, 40.0), (5, 20.0), (2, 40.0)
     operations = [work(micros, place, backward=True) for place, micros in work_of]
     lost = Discarded(line(37), (("backbone.weight", 90),), ((0, 2), (9, 1)))  # 9: not recorded
-    found = Parameters(100, discarded=(lost,))
+    found = Parameters(100, discards=(lost,))
     made = recording(calls=calls, operations=tuple(operations), parameters=found)
     (finding,) = gradients_discarded(made)
     assert finding.saving == pytest.approx(0.20)

@@ -39,7 +39,7 @@ def gradients_discarded(recording: Recording) -> Iterator[Finding]:
     if found is None or ledger is None or recording.evidence.step_kind != "optimizer":
         return
     tree = call_tree(recording.evidence)
-    for each in found.discarded:
+    for each in found.discards:
         yield from _discarded(tree, each, ledger)
     for root in roots_of(tree, found.gradient_unused):
         ms = tree.ms(tree.backward_micros[root], ledger) * WEIGHTS
