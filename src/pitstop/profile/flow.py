@@ -108,8 +108,9 @@ class Flow:
         (_, bits), lost = self.gradients.passes[number], self.gradients.lost[number]
         found = set()
         for position, call in enumerate(self.calls.all):
-            module = call.module() if call.bit & bits else None
-            if module and any(id(each) in lost for each in module._parameters.values()):
+            if (module := call.module()) is None or not call.bit & bits:
+                continue
+            if any(id(each) in lost for each in module._parameters.values()):
                 found.add(self.calls.outermost(position))
         return found
 
