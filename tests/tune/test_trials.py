@@ -168,7 +168,7 @@ pathlib.Path("result").write_text("")
 
 def test_the_errors_own_line_is_told(here):
     run = trial(here, "import torch\nraise torch.OutOfMemoryError('CUDA out of memory. Tried')\n")
-    assert run.ending.error.endswith("OutOfMemoryError: CUDA out of memory. Tried")
+    assert run.ending.error.endswith("OutOfMemoryError: CUDA out of memory. Tried (script.py:2)")
     assert run.ending.out_of_memory
 
 
