@@ -92,7 +92,7 @@ def test_a_script_that_fails_by_itself_is_quoted(folder, capfd):
     pytest.importorskip("torch")
     Path("bad.py").write_text("import torch\nraise ValueError('not today')\n")
     assert main.run(["tune", "bad.py"]) == 2
-    assert "ValueError: not today; make it run by itself first" in capfd.readouterr().err
+    assert "ValueError: not today (bad.py:2); make it run by itself first" in capfd.readouterr().err
 
 
 def test_a_search_is_found_by_its_beginning(folder, capsys):
