@@ -12,7 +12,7 @@
 # taming-transformers and VRT in carry/public. Timed topics run alone; `data` generates in the
 # background while the next topic runs; `wait` is a topic too. Everything printed goes to $OUT/log
 # as well, and recordings to $OUT/NAME.tgz. A topic that fails or outlasts its time costs that topic only.
-# With CALL_S a search is interrupted after so many seconds of the call, to be resumed in the next one (runs by hand end);
+# With CALL_S a search is interrupted after so many seconds of the call, to be resumed in the next one; all else ends then;
 # on another machine from $OUT/NAME.search.tgz, laid into carry/searches.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -34,8 +34,9 @@ stamped() { while IFS= read -r line; do printf '%(%T)T %s\n' -1 "$line"; done; }
 
 say() { echo "=== $* ($(date +%T))"; }
 
-limit() {  # SECONDS COMMAND ...: `timeout` for functions too
-  local seconds=$1; shift
+limit() {  # SECONDS COMMAND ...: `timeout` for functions too, and not beyond the call
+  local seconds=$1 left=$((CALL_S - SECONDS)); shift
+  ((left < seconds)) && seconds=$((left > 0 ? left : 1))
   export -f pitstop; export PYTHON
   timeout --signal="${SIGNAL:-TERM}" --kill-after=20 "$seconds" bash -c '"$@"' - "$@"
 }
@@ -100,9 +101,9 @@ resume() {  # NAME MINUTES: go on with a search, in another call
 }
 
 searched() {  # NAME MINUTES WORDS ...
-  local name=$1 minutes=$2 folder=$searches/$1 seconds=$((60 * ${2%.*} + 180)) left=$((CALL_S - SECONDS))
+  local name=$1 minutes=$2 folder=$searches/$1 seconds=$((60 * ${2%.*} + 180))
   mkdir -p "$folder"
-  (cd "$folder" && SIGNAL=INT limit $((left < seconds ? left : seconds)) pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${@:3}") 2>&1 | stamped
+  (cd "$folder" && SIGNAL=INT limit "$seconds" pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${@:3}") 2>&1 | stamped
   cat "$folder/tuned.toml" "$folder/tuned.patch" 2>/dev/null | head -120
   tar -C "$searches" -czf "$OUT/$name.search.tgz" "$name"
 }
@@ -113,7 +114,7 @@ by_hand() {  # NAME ROUNDS SETS ...: an expert's sets, and what `tune:NAME` has 
   shift 2
   set -- "${@/#\/\//@$kept//}"  # //MORE: on top of what was kept
   [ -e "$kept" ] && set -- "$@" "@$kept"
-  limit $((CALL_S - SECONDS < 560 ? CALL_S - SECONDS : 560)) "$PYTHON" benchmarks/by_hand.py --rounds "$rounds" --steps "${STEPS:-16}" "$@" -- "${words[@]}"
+  limit 560 "$PYTHON" benchmarks/by_hand.py --rounds "$rounds" --steps "${STEPS:-16}" "$@" -- "${words[@]}"
 }
 
 for topic in "$@"; do

@@ -185,7 +185,7 @@ def test_what_is_announced_names_changes_runs_and_minutes():
     said = expected([TOGGLED, FRESH], COSTS, 600.0)
     assert said.splitlines()[0] == "to try: tf32, loader"
     assert (
-        "5 to 30 runs of 20 steps at most, about 35 s to 4.0 minutes (left of the budget: 10 "
+        "5 to 30 runs of 20 steps at most, about 35 s to 4.0 minutes (left of the budget: 10 min"
         in said
     )
     assert "compiling not counted" in expected([candidate("compile")], COSTS, 600.0)

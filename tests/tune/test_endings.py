@@ -35,7 +35,7 @@ def test_a_compiler_says_on_the_next_line_what_it_is_about():
     [
         ("/env/lib/python3.11/site-packages/torch/nn/modules/conv.py", "(net.py:57)"),
         ("/usr/lib/python3/dist-packages/torch/nn/modules/conv.py", "(net.py:57)"),
-        ("/root/.pyenv/versions/3.11.7/lib/python3.11/runpy.py", "(net.py:57)"),
+        ("/usr/lib/python3.11/runpy.py", "(net.py:57)"),
         ("<frozen runpy>", "(net.py:57)"),
         (f"{OURS}/tune/autocast.py", "(net.py:57)"),
         ("/home/me/pitstop/train.py", "(train.py:9)"),

@@ -84,10 +84,11 @@ class _Run:
 
 @pytest.fixture
 def track(tmp_path, monkeypatch):
-    def build(script, metrics=(), **options):
+    def build(script, metrics=(), left_s=600.0, **options):
         monkeypatch.setattr(processes, "run_trial", script.run_trial)
         monkeypatch.setattr(processes, "sample", lambda recording: recording)
-        course = Course(("python", "t.py"), tmp_path, CHANGES, COSTS, 1000.0, metrics, **options)
+        ends_s = 400.0 + left_s
+        course = Course(("python", "t.py"), tmp_path, CHANGES, COSTS, ends_s, metrics, **options)
         return Processes(course, clock=lambda: 400.0)
 
     return build
@@ -400,25 +401,18 @@ def test_a_group_is_refused_where_one_of_it_does_not_take_hold(track):
 @pytest.mark.parametrize(
     ("left_s", "timeout_s"), [(1e4, 10 * COSTS.run_s + 300), (30.0, 30.0), (-9.0, 2 * COSTS.run_s)]
 )
-def test_a_run_that_hangs_takes_what_is_left_of_the_budget_at_most(tmp_path, left_s, timeout_s):
+def test_a_run_that_hangs_takes_what_is_left_of_the_budget_at_most(track, left_s, timeout_s):
     script = Script(rounding, Ending(None, "did not end", timed_out=True))
-    course = Course(("python", "t.py"), tmp_path, CHANGES, COSTS, left_s)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(processes, "run_trial", script.run_trial)
-        patched.setattr(processes, "sample", lambda recording: recording)
-        with pytest.raises(RunError) as caught:
-            Processes(course, clock=lambda: 0.0).sample(wanted("fused"))
+    with pytest.raises(RunError) as caught:
+        track(script, left_s=left_s).sample(wanted("fused"))
     assert script.settings[0].timeout_s == timeout_s
     assert caught.value.hasty is (left_s < 1e4)
 
 
-def test_blocks_may_take_twice_what_their_own_steps_take(tmp_path, monkeypatch):
+def test_blocks_may_take_twice_what_their_own_steps_take(track):
     """With two loaders half of all steps are theirs, for which there is room but no patience."""
     script, toggle = Script(rounding), Toggle()
-    monkeypatch.setattr(processes, "run_trial", script.run_trial)
-    monkeypatch.setattr(processes, "sample", lambda recording: recording)
-    course = Course(("python", "t.py"), tmp_path, CHANGES, COSTS, 0.0)
-    Processes(course, clock=lambda: 0.0).blocks(wanted("fused"), toggle)
+    track(script, left_s=0.0).blocks(wanted("fused"), toggle)
     (settings,) = script.settings
     steps = toggled_steps(toggle) + 1
     assert settings.steps == 2 * steps + 1

@@ -59,9 +59,9 @@ def test_each_pass_has_its_own_line_and_cure():
     )
     assert ("`PoseNetwork`" in first.message, first.cure[:6]) == (True, "detach")
     assert (first.span.line, first.saving) == (37, pytest.approx(0.30))
-    assert ("`Discriminator`" in second.message, second.cure[:23]) == (
+    assert ("`Discriminator`" in second.message, second.cure[:24]) == (
         True,
-        "`requires_grad_(False)`",
+        "`requires_grad_(False)` ",
     )
     assert (second.span.line, second.saving) == (60, pytest.approx(0.15))  # of its weights alone
 
