@@ -70,6 +70,11 @@ def test_a_gpu_that_was_not_measured_is_said_to_be_so_and_how_to_measure_it():
     assert report.next == "let it run for 3 more steps, or begin sooner with a smaller --warmup"
 
 
+def test_what_makes_a_step_is_said_with_how_many_of_it():
+    assert tell(run_of(4), [], "t", 0).why.endswith("a step is the work on one batch.")
+    assert tell(run_of(4, step_events=2), [], "t", 0).why.endswith("the work on 2 batches.")
+
+
 def test_a_run_that_was_never_inspected_says_so():
     assert tell(run_of(4), [], "t", 0).why.startswith("Not inspected: the run ended before")
     assert tell(run_of(4), [], "t", 0).next.startswith("let it run for 4 more steps")

@@ -282,7 +282,7 @@ if torch.cuda.device_count() > 99:
     model(torch.ones(1, 2)).mean().backward()
 """
     assert len(trial(here, promises, steps=6).evidence.steps) > 20
-    assert len(trial(here, promises, steps=6, step_kind="module").evidence.steps) <= 6
+    assert len(trial(here, promises, steps=6, step_ends=("module", 1)).evidence.steps) <= 6
 
 
 def test_what_is_said_before_a_run_begins_is_not_what_the_script_writes(here, monkeypatch):

@@ -13,7 +13,7 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
 from pitstop.profile import launch, runs
 from pitstop.profile.collect import collect
-from pitstop.profile.options import Options
+from pitstop.profile.options import UNKNOWN, Options, StepEnds
 
 LAUNCHER_MODULE = "torch.distributed.run"  # what torchrun is when typed as python -m
 LAST_LINES = 5  # of stderr, enough for the exception and the line that raised it
@@ -62,7 +62,7 @@ def record(
     inspect: int = 0,
     also: tuple[tuple[str, str], ...] = (),
     apart: launch.Apart | None = None,
-    step_kind: str = "",
+    step_ends: StepEnds = UNKNOWN,
 ) -> Recording:
     """Run a command to its end in a fresh process, recorded in ``folder``, and say how it went.
 
@@ -76,7 +76,7 @@ def record(
     options = Options(
         folder=str(folder.absolute()),
         steps=steps,
-        step_kind=step_kind,
+        step_ends=step_ends,
         warmup=warmup,
         inspect=inspect,
         also=also,

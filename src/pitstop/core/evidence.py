@@ -286,6 +286,7 @@ class Evidence:
 
     rank: int = 0
     step_kind: str = ""  # what ended a step: "optimizer", "loader", "module" or "marked"
+    step_events: int = 1  # how many of them make a step: a critic may step more often than all else
     steps: tuple[Step, ...] = ()
     warmup_steps: int = 0
     start_s: float = 0.0  # before the first step

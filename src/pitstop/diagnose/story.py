@@ -22,6 +22,11 @@ KIND = {
     "module": "no optimizer, no DataLoader: a step is one call of the model",
     "marked": "steps as marked by the script",
 }
+IN_TURN = {
+    "optimizer": "a step ends when the optimizers have stepped {} times",
+    "loader": "no optimizer: a step is the work on {} batches",
+    "module": "no optimizer, no DataLoader: a step is {} calls of models",
+}
 CAUSES: dict[Cause, str] = {
     "data": "waiting for data",
     "sync": "idle after synchronisations",
@@ -93,8 +98,13 @@ def _why(evidence: Evidence, ledger: Ledger | None) -> str:
     large += [unseen] if (unseen := why_unseen(evidence, ledger)) else []
     low, high = evidence.quartiles_ms()
     spread = f"{count(len(evidence.steady), 'undisturbed step')}, the middle half "
-    spread += f"{milliseconds(low)} to {milliseconds(high)}; {KIND[evidence.step_kind]}."
+    spread += f"{milliseconds(low)} to {milliseconds(high)}; {_kind(evidence)}."
     return f"{', '.join(large)}. {spread}" if large else spread
+
+
+def _kind(evidence: Evidence) -> str:
+    many = evidence.step_events
+    return KIND[evidence.step_kind] if many == 1 else IN_TURN[evidence.step_kind].format(many)
 
 
 def _next(

@@ -55,6 +55,7 @@ def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
         read_inspection(notes),
         rank=int(rank.group(1)) if rank else 0,
         step_kind=grouped.kind,
+        step_events=grouped.events,
         steps=by_the_gpus_clock(grouped.steps, warmup),
         warmup_steps=warmup,
         start_s=grouped.start_s,

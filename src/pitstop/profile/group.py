@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from pitstop.core.evidence import Step
-from pitstop.profile.pattern import KINDS, cycle_ends
+from pitstop.profile.pattern import KINDS, cycle_ends, shortest_cycle
 
 MOST_LOSSES = 32  # of a step that are kept: critics step up to ten times as often
 AHEAD = 1.02  # the GPU's time over the script's, from which on the script only fills a queue
@@ -47,6 +47,7 @@ class Grouped:
     """The steps of a run, and what belongs to none."""
 
     kind: str = ""
+    events: int = 1  # of that kind, that make a step
     steps: tuple[Step, ...] = ()
     start_s: float = 0.0
     validation_s: float = 0.0
@@ -64,7 +65,9 @@ def group(slices: Sequence[Slice], training: Set[int] = frozenset()) -> Grouped:
         return Grouped(start_s=sum(each.total for each in slices) / 1e3)
     begin = _first_work(slices)
     loaders = training if kind == "optimizer" else _busiest_loader(slices)
-    ends = _step_ends(slices, kind)
+    places = [place for place, each in enumerate(slices) if each.kind == kind]
+    numbers = [slices[place].number for place in places]
+    ends = {places[end] for end in cycle_ends(numbers)}  # the last event of each cycle
     learns = kind == "module" and any(each.backward for each in slices)  # without an optimizer
     steps: list[Step] = []
     current: list[Slice] = []
@@ -81,7 +84,8 @@ def group(slices: Sequence[Slice], training: Set[int] = frozenset()) -> Grouped:
                 steps.append(_step(current))
             current = []
     saving = sum(each.saving for each in slices[begin:])
-    return Grouped(kind, tuple(steps), apart[0] / 1e3, apart[1] / 1e3, saving / 1e3)
+    events = shortest_cycle(numbers)
+    return Grouped(kind, events, tuple(steps), apart[0] / 1e3, apart[1] / 1e3, saving / 1e3)
 
 
 def _is_apart(piece: Slice, kind: str, loaders: Set[int]) -> bool:
@@ -116,12 +120,6 @@ def _busiest_loader(slices: Sequence[Slice]) -> set[int]:
         if each.loader >= 0:
             spent[each.loader] += round(each.total * 1e3)
     return {loader for loader, _ in spent.most_common(1)}
-
-
-def _step_ends(slices: Sequence[Slice], kind: str) -> set[int]:
-    """Places of the slices that end a step: the last of each cycle of that kind of event."""
-    places = [place for place, each in enumerate(slices) if each.kind == kind]
-    return {places[end] for end in cycle_ends([slices[place].number for place in places])}
 
 
 def _step(slices: Sequence[Slice]) -> Step:

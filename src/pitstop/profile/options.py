@@ -10,6 +10,9 @@ FIRST = "PITSTOP_FIRST"  # "module:function argument", called before the script,
 SITE = Path(__file__).parent / "site"  # goes in front of PYTHONPATH
 CANNOT_BEGIN = 97  # exit code of a process in which something of ``also`` failed; no shell uses it
 
+StepEnds = tuple[str, int]  # the kind of event that ends a step, and how many of them make one
+UNKNOWN: StepEnds = ("", 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -17,7 +20,7 @@ class Options:
 
     folder: str  # where the recording goes; absolute, since scripts change directory
     steps: int | None = None  # end the run after so many steps
-    step_kind: str = ""  # what ends a step, where an earlier run of the script has told
+    step_ends: StepEnds = UNKNOWN  # by an earlier run of the script
     warmup: int = 3  # first steps pay for allocation, autotuning and cold files
     baseline: int = 5  # undisturbed steps before the first inspected one
     inspect: int = 2  # steps looked at in depth

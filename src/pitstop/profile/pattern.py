@@ -19,11 +19,11 @@ MOSTLY = 0.7  # share of the calls; a critic's five in a row explain two thirds 
 class Cycle:
     """Follows a sequence of calls and knows how many whole cycles are complete."""
 
-    def __init__(self) -> None:
+    def __init__(self, length: int = 1) -> None:
         self._latest: list[Hashable] = []
         self.calls = 0
         self.complete = 0  # whole cycles so far
-        self.length = 1
+        self.length = length  # as far as is known
         self._before = 0  # calls that belong to no cycle: a script skipped the other optimizer
         self._left = False  # whether the cycle does not fit, or is not settled
 

@@ -59,7 +59,7 @@ class Recorder:
         self._writer = Writer(options.folder, options.redact)
         self._meter = Meter()
         self.clock = Clock()
-        self.steps = Steps(options.step_kind)
+        self.steps = Steps(*options.step_ends)
         self._exchange = Exchange()
         self._scope = Scope(options, lambda: self.clock.phase)
         self.numbers = Numbers(self._writer)

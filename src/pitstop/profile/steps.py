@@ -1,7 +1,8 @@
 """Steps: counts them while the script runs, to know when to inspect and when to stop.
 
 What ends a step is the strongest kind of event seen so far: first model calls, then batches, then
-optimizer steps. What was counted by a weaker kind was preparation, and the count begins anew.
+optimizer steps. What was counted by a weaker kind was preparation, and the count begins anew; where
+an earlier run has told the kind, and how many events make a step, those count from the beginning.
 """
 
 import sys
@@ -17,12 +18,12 @@ SELF_CUTTING = ("marked", "optimizer")  # with these a step has an end of its ow
 class Steps:
     """How many steps are done, and of which kind."""
 
-    def __init__(self, known_kind: str = "") -> None:
+    def __init__(self, known_kind: str = "", events: int = 1) -> None:
         self._known_kind = known_kind  # by an earlier run; else it has to be guessed when to stop
-        self.kind = KINDS[-1]
+        self.kind = known_kind or KINDS[-1]
         self.cut_themselves = False  # whether they end by themselves, not only by the next one
         self.done = 0
-        self._cycles = {kind: Cycle() for kind in KINDS}
+        self._cycles = {kind: Cycle(events if kind == known_kind else 1) for kind in KINDS}
         self._awaits = False  # the first step of an optimizer
 
     def add(self, kind: str, number: int) -> bool:
@@ -31,11 +32,10 @@ class Steps:
         if cycle is None:
             return False
         ends = cycle.add(number)
-        if kind != self.kind:
-            if KINDS.index(kind) > KINDS.index(self.kind):
-                return False
-            self.kind = kind  # what was counted so far turns out to be preparation
-            self.cut_themselves = kind in SELF_CUTTING
+        if KINDS.index(kind) > KINDS.index(self.kind):
+            return False
+        self.kind = kind  # if it is a stronger one, what was counted so far was preparation
+        self.cut_themselves = kind in SELF_CUTTING
         self.done = cycle.complete
         return ends
 

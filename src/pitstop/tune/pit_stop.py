@@ -65,6 +65,7 @@ def pit_stop(
         screen.say(line)
     profile, costs = first_run(asked, folder, diagnose, screen)
     costs = replace(costs, timed=asked.goal == "time")
+    untouched = profile.ranks[0]
     with tempfile.TemporaryDirectory(prefix="pitstop-tune-") as place:
         course = Course(
             asked.words,
@@ -74,8 +75,8 @@ def pit_stop(
             ends_s,
             tuple(quantities(asked)),
             asked.in_place,
-            own_precision(profile.ranks[0]),
-            profile.ranks[0].step_kind,
+            own_precision(untouched),
+            (untouched.step_kind, untouched.step_events),
             folder / COMPILED,
         )
         if asked.vary:

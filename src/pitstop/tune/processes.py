@@ -13,6 +13,7 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.trial import Verdict
 from pitstop.core.units import count as count_of
 from pitstop.core.units import percent, precise_percent
+from pitstop.profile.options import UNKNOWN, StepEnds
 from pitstop.tune import pace
 from pitstop.tune.budget import WARMUP, Costs, toggled_steps
 from pitstop.tune.change import Change, Effect
@@ -48,7 +49,7 @@ class Course:
     metrics: tuple[Quantity, ...] = ()
     in_place: bool = False
     precision: str = "float32"  # what the script computes in by itself, at its coarsest
-    step_kind: str = ""  # what ends a step, as far as that is known
+    step_ends: StepEnds = UNKNOWN
     compiled: Path | None = None  # what compilers made, for a search that is resumed
 
 
@@ -177,7 +178,7 @@ class Processes:
             timeout_s=min(patience, patience_s),
             environment=self._environment(changes),
             in_place=self._course.in_place,
-            step_kind=self._course.step_kind,
+            step_ends=self._course.step_ends,
             compiled=self._course.compiled,
         )
         folder = self._course.folder / f"{next(self._numbers):04}"

@@ -214,6 +214,7 @@ class Run:
         self._toggled = self._scripts[-plan.toggle.changes :] if plan.toggle else []
         self._numbers_end = plan.toggle.warmup if plan.toggle and plan.outputs else None
         self._counts = plan.outputs  # whether the numbers of the next step do
+        self._counted = plan.outputs
         self._activity: Activity | None = None
         if plan.outputs:  # first of all, and so around what changes put around the models
             counts = self._numbers_count
@@ -243,6 +244,8 @@ class Run:
 
         Whether the run has told enough.
         """
+        if done <= self._done:  # what was counted so far were no steps
+            self._begin_anew()
         self._done = done
         enough = self._blocks.step_ended(done) if self._blocks else False
         enough = enough or self._in_vain(done)
@@ -274,6 +277,11 @@ class Run:
         tried = self._toggled or self._scripts[-1:]
         whole = done == self._numbers_end
         return any(each.outcome().declined if whole else each.has_declined for each in tried)
+
+    def _begin_anew(self) -> None:
+        for script in self._toggled:
+            attempt(script.name, partial(script.turn, True))
+        self._counts = self._counted
 
     def _watch_epochs(self, blocks: Blocks) -> None:
         """On top of all changes: an iterator that one of them makes begins no epoch."""

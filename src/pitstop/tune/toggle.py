@@ -69,6 +69,8 @@ class Blocks:
     def step_ended(self, done: int) -> bool:
         """So many steps are done; whether the blocks tell enough."""
         toggle, enough = self._toggle, False
+        if done <= self._done:  # the steps before were taken for others
+            self._begun = self._paused = None
         self._done = done
         if self._begun is not None and self._paused is not None:
             self._begun += _now() - self._paused
@@ -76,13 +78,13 @@ class Blocks:
             self._first += 1  # one more in its place
         if done == toggle.warmup - 1:
             self._switch(False)
-        if done == toggle.warmup:  # once more where the steps before were taken for others
+        if done == toggle.warmup:
             self._blocks.clear()
             write(self._folder, BLOCKS, self._blocks)
             self._open = list(range(toggle.members))
             self._begin_member(0, done)
-        elif done > toggle.warmup and done == self._first + toggle.steps:
-            self._finish()
+        elif self._begun is not None and done == self._first + toggle.steps:
+            self._finish(self._begun)
             enough = self._go_on(done)
         if done == self._first:
             self._begun = _now()
@@ -115,10 +117,9 @@ class Blocks:
         self._begun = self._paused = None
         self._switch(is_on(number))
 
-    def _finish(self) -> None:
-        assert self._begun is not None  # since its first step has ended
+    def _finish(self, begun: float) -> None:
         steps = self._toggle.steps
-        ms = (_now() - self._begun) * 1000 / steps
+        ms = (_now() - begun) * 1000 / steps
         self._blocks.append(Block(is_on(self._number), self._first, steps, ms, self._member))
         write(self._folder, BLOCKS, self._blocks)
 

@@ -21,7 +21,7 @@ from pitstop.compare.record import Recording, record
 from pitstop.core.evidence import Evidence
 from pitstop.profile.collect import lines
 from pitstop.profile.launch import Apart
-from pitstop.profile.options import FIRST
+from pitstop.profile.options import FIRST, UNKNOWN, StepEnds
 from pitstop.tune import family, plan, readings, scratch, written
 from pitstop.tune.endings import Ending, ending
 from pitstop.tune.plan import Outcome, Plan
@@ -54,7 +54,7 @@ class Settings:
     environment: Mapping[str, str] = field(default_factory=dict)
     in_place: bool = False  # let the script write where it wants to
     lists_writes: bool = False  # tell what it writes; for the first run
-    step_kind: str = ""  # what ends a step, where an earlier run has told
+    step_ends: StepEnds = UNKNOWN  # by an earlier run
     compiled: Path | None = None  # a folder for that which is to outlive these trials
 
 
@@ -136,7 +136,7 @@ def _run(
     begun = time.monotonic()
     recording = record(
         *(words, folder, settings.steps, settings.warmup, settings.inspect, tuple(also), apart),
-        step_kind=settings.step_kind,
+        step_ends=settings.step_ends,
     )
     wall_s = time.monotonic() - begun
     ended = ending(recording, wall_s, settings.timeout_s)
