@@ -74,6 +74,24 @@ def profiled(tmp_path):
 
 
 @pytest.fixture
+def unharmed(bare, profiled):
+    """Run a script both ways: it does the same, and its steps are found; what was recorded."""
+
+    def run(script, *arguments, kind, steps):
+        without, with_us = bare(script, *arguments), profiled(script, *arguments)
+        assert without.code == 0, without.err.decode()
+        assert with_us.out == without.out
+        assert with_us.code == 0
+        assert b"pitstop:" not in with_us.err, with_us.err.decode()
+        assert with_us.err.count(b"Warning") == without.err.count(b"Warning"), with_us.err.decode()
+        assert with_us.evidence.step_kind == kind
+        assert len(with_us.evidence.steps) == steps
+        return with_us
+
+    return run
+
+
+@pytest.fixture
 def recording(tmp_path):
     """A recorder with all hooks, in this process."""
     from pitstop.profile import hooks, recorder

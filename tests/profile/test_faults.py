@@ -65,10 +65,10 @@ def evidence(path):
     "fault",
     [
         "if step == 6: raise ValueError('bad')",
-        "if step == 6: sys.exit('told so')",
+        pytest.param("if step == 6: sys.exit('told so')", marks=pytest.mark.slow),
         "if step == 6: os.kill(os.getpid(), signal.SIGTERM)",
         "if step == 6: os.kill(os.getpid(), signal.SIGKILL)",
-        "if step == 6: torch.empty(1 << 60)",
+        pytest.param("if step == 6: torch.empty(1 << 60)", marks=pytest.mark.slow),
         "if step == 6: os._exit(9)",
     ],
 )

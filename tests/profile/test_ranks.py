@@ -13,7 +13,7 @@ from pitstop.profile.options import Options
 from pitstop.profile.ranks import Entry
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_each_process_that_joins_a_group_is_a_rank(method, bare, profiled):
     without, with_us = bare("ranks.py", method), profiled("ranks.py", method)
     assert without.code == with_us.code == 0, with_us.err.decode()

@@ -28,6 +28,7 @@ def test_the_line_that_decodes_is_where_the_loader_spends_its_time(arguments, ba
     assert not list(with_us.folder.glob(".pitstop/runs/*/workers-*.json"))
 
 
+@pytest.mark.slow
 def test_spawned_workers_stay_unseen_and_unharmed(bare, profiled):
     without, with_us = (run("decode.py", "1", "spawn") for run in (bare, profiled))
     assert with_us.out == without.out
