@@ -97,7 +97,7 @@ with torch.no_grad():
 @pytest.mark.parametrize(
     ("text", "changes"),
     [
-        (DECODES, ["channels-last"]),
+        pytest.param(DECODES, ["channels-last"], marks=pytest.mark.slow),
         (FUNCTIONS, ["bf16", "channels-last", "fused-optimizer", ("loader", {"workers": 1})]),
         (OBJECT, ["bf16", "checkpointing-off", "fused-optimizer"]),
     ],

@@ -203,7 +203,6 @@ model = Model()
 @pytest.mark.parametrize(
     ("first", "arguments", "events"),
     [
-        ("model = Model()", "", 1),
         (VALIDATES, "", 1),
         (OFTEN, ", Seldom(model.parameters())", 6),
     ],
