@@ -207,6 +207,15 @@ def steps_waiting(*waits_ms):
     return tuple(Step(10.0 + wait, data_wait_ms=wait, dry_ms=wait) for wait in waits_ms)
 
 
+@pytest.mark.parametrize("sampled", [(), (Sampled(THERE, 3),)])
+def test_where_epochs_are_short_their_beginnings_do_not_outweigh_the_step(sampled):
+    """As with epochs of four batches, whose workers start anew each time."""
+    steps = steps_waiting(0.1, 0.0, 90.0, 0.1, 0.2, 90.0, 0.0, 90.0)
+    ledger = account(replace(run(sampled=sampled), steps=steps), CPU)
+    assert ledger.step_ms == pytest.approx(10.15)
+    assert ledger.total("data") == pytest.approx(0.15)
+
+
 def test_the_long_waits_of_a_few_steps_are_not_the_median_steps():
     steps = steps_waiting(*[0.2] * 12, 400.0, 400.0)
     evidence = replace(run(operations=(operation(device_us=4000.0),)), steps=steps)

@@ -70,6 +70,13 @@ def test_a_gpu_that_was_not_measured_is_said_to_be_so_and_how_to_measure_it():
     assert report.next == "let it run for 3 more steps, or begin sooner with a smaller --warmup"
 
 
+def test_where_some_steps_are_far_longer_the_mean_is_told_as_well():
+    steps = (*[Step(100.0)] * 9, Step(1000.0), Step(1000.0))
+    (run,) = run_of(1).ranks
+    report = tell(Recording((replace(run, steps=steps),)), [], "train.py", 0)
+    assert report.verdict == "train.py: 100 ms per step, 280 ms on average."
+
+
 def test_what_makes_a_step_is_said_with_how_many_of_it():
     assert tell(run_of(4), [], "t", 0).why.endswith("a step is the work on one batch.")
     assert tell(run_of(4, step_events=2), [], "t", 0).why.endswith("the work on 2 batches.")

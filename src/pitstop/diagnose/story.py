@@ -44,6 +44,7 @@ CAUSES: dict[Cause, str] = {
 }
 WORTH_SAYING = 0.05  # of the step: causes below this are left to the table
 MOST_CAUSES = 3
+FAR_UNEVEN = 1.5  # times the median: the mean is the more telling one
 UNEVEN = 1.1  # times the median: a mean above that has outliers which the table does not show
 MARK = "mark a step: `with pitstop.step(): ...` around the body of the loop"
 MEND = "mend the script first: it ended before its first step"
@@ -64,7 +65,7 @@ def tell(
     )
     return Report(
         command="profile",
-        verdict=_verdict(ledger, name),
+        verdict=_verdict(first, ledger, name),
         why=_why(first, ledger),
         next=_next(first, ledger, shown, code),
         where=_where(shown),
@@ -78,13 +79,16 @@ def tell(
     )
 
 
-def _verdict(ledger: Ledger | None, name: str) -> str:
+def _verdict(evidence: Evidence, ledger: Ledger | None, name: str) -> str:
     if ledger is None:
         return f"{name}: no undisturbed step was finished, so there is no step time."
-    total = milliseconds(ledger.step_ms)
+    total, mean_ms = milliseconds(ledger.step_ms), evidence.mean_ms("total_ms")
+    total += " per step"
+    if mean_ms > FAR_UNEVEN * ledger.step_ms:
+        total += f", {milliseconds(mean_ms)} on average"
     if not ledger.floor_ms:
-        return f"{name}: {total} per step."
-    return f"{name}: {total} per step; this machine could do it in {milliseconds(ledger.floor_ms)}."
+        return f"{name}: {total}."
+    return f"{name}: {total}; this machine could do it in {milliseconds(ledger.floor_ms)}."
 
 
 def _why(evidence: Evidence, ledger: Ledger | None) -> str:

@@ -1,6 +1,6 @@
 """Usual: the steps that tell what a step is like, without the few that are quite unlike it."""
 
-from statistics import fmean
+from statistics import median
 
 from pitstop.core.evidence import Evidence, Step
 
@@ -17,7 +17,12 @@ def usual_steps(evidence: Evidence) -> list[Step]:
 
 
 def usual_wait_ms(evidence: Evidence, dry: bool) -> float:
-    """The mean wait for data of the usual steps; ``dry``: only while the GPU had nothing to do."""
-    waits = [step.dry_ms if dry else step.data_wait_ms for step in usual_steps(evidence)]
-    known = [wait for wait in waits if wait is not None]
-    return fmean(known) if known else 0.0
+    """What waiting for data adds to the median step; ``dry``: while the GPU had nothing to do.
+
+    A mean would do for that, but where epochs are short, one that is begun outweighs the step.
+    """
+    steps = [step for step in evidence.steady if not dry or step.dry_ms is not None]
+    if not steps:
+        return 0.0
+    works = [step.total_ms - ((step.dry_ms or 0.0) if dry else step.data_wait_ms) for step in steps]
+    return max(0.0, median(step.total_ms for step in steps) - median(works))
