@@ -82,13 +82,12 @@ def tell(
 def _verdict(evidence: Evidence, ledger: Ledger | None, name: str) -> str:
     if ledger is None:
         return f"{name}: no undisturbed step was finished, so there is no step time."
-    total, mean_ms = milliseconds(ledger.step_ms), evidence.mean_ms("total_ms")
-    total += " per step"
+    said, mean_ms = f"{milliseconds(ledger.step_ms)} per step", evidence.mean_ms("total_ms")
     if mean_ms > FAR_UNEVEN * ledger.step_ms:
-        total += f", {milliseconds(mean_ms)} on average"
-    if not ledger.floor_ms:
-        return f"{name}: {total}."
-    return f"{name}: {total}; this machine could do it in {milliseconds(ledger.floor_ms)}."
+        said += f", {milliseconds(mean_ms)} on average"
+    if ledger.floor_ms:
+        said += f"; this machine could do it in {milliseconds(ledger.floor_ms)}"
+    return f"{name}: {said}."
 
 
 def _why(evidence: Evidence, ledger: Ledger | None) -> str:

@@ -214,7 +214,6 @@ class Run:
         self._toggled = self._scripts[-plan.toggle.changes :] if plan.toggle else []
         self._numbers_end = plan.toggle.warmup if plan.toggle and plan.outputs else None
         self._counts = plan.outputs  # whether the numbers of the next step do
-        self._counted = plan.outputs
         self._activity: Activity | None = None
         if plan.outputs:  # first of all, and so around what changes put around the models
             counts = self._numbers_count
@@ -281,7 +280,7 @@ class Run:
     def _begin_anew(self) -> None:
         for script in self._toggled:
             attempt(script.name, partial(script.turn, True))
-        self._counts = self._counted
+        self._counts = self._activity is not None
 
     def _watch_epochs(self, blocks: Blocks) -> None:
         """On top of all changes: an iterator that one of them makes begins no epoch."""
