@@ -323,12 +323,3 @@ def test_every_optimizer_must_step():
     found = guard("rounding", replace(NULL, learning=((2.0, 0.1),)), Untouched(both))
     assert found.reason == "optimizer 2 takes no step"
     assert guard("rounding", both, Untouched(both)).ok
-
-
-def test_a_gradient_scaler_may_skip_one_step_more():
-    """As it does until its scale fits: here in the last step that is looked at."""
-    one, other = (2.0, 0.1, None, None), (2.0, 0.1, 3.0, 0.2)
-    ours, null = (replace(NULL, learning=(one, one, last)) for last in (one, other))
-    assert guard("rounding", ours, Untouched(null)).ok
-    null = replace(NULL, learning=(one, other, other))
-    assert guard("rounding", ours, Untouched(null)).reason == "optimizer 2 takes no step"

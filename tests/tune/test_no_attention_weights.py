@@ -60,7 +60,7 @@ class Layer{}(Layer):
 DROPS = "out = self.attention(x, x, x)[0]"
 READ = "lambda *given: isinstance(given[2], tuple) and given[2][1].sum() and None"
 HOOK = f"lambda model: model.attention.register_forward_hook({READ})"
-HOOK_OF_ALL = f"nn.modules.module.register_module_forward_hook({READ})"
+HOOK_OF_ALL = f"lambda _: nn.modules.module.register_module_forward_hook({READ})"
 EXPORT = """
 import warnings
 warnings.simplefilter("ignore")
@@ -91,11 +91,8 @@ def test_takes_hold_where_the_source_shows_that_nobody_reads_them(folder):
     plain = run(folder, trained(DROPS)).numbers
     ran = run(folder, trained(*lines, rest=EXPORT), CHANGE)
     assert ran.code == 0, ran.complained
-    assert (ran.outcome.applied, ran.outcome.declined, ran.outcome.effect) == (
-        17,
-        "",
-        "",
-    )  # one of them below
+    outcome = ran.outcome
+    assert (outcome.applied, outcome.declined, outcome.effect) == (17, "", "")  # one in EXPORT
     *numbers, _, scripted = ran.numbers
     assert scripted == 1  # a model can be, still
     for begin in range(0, 16, 4):
@@ -119,7 +116,7 @@ READS = [
     [
         trained(*READS),
         trained(DROPS, options=f", 0.0, {HOOK}"),
-        trained(DROPS, options=f", 0.0, lambda _: {HOOK_OF_ALL}"),
+        trained(DROPS, options=f", 0.0, {HOOK_OF_ALL}"),
     ],
     ids=["lines", "hook", "hook-of-all"],
 )

@@ -186,10 +186,8 @@ with torch.no_grad():
 model.train()
 """
 OFTEN = """
-class Often(torch.optim.Adam):  # as a critic that steps five times
-    pass
 critic = Model()
-often = Often(critic.parameters())
+often = torch.optim.Adam(critic.parameters())  # five times for each step
 class Seldom(torch.optim.Adam):
     def zero_grad(self, *given):
         for _ in range(5):

@@ -32,9 +32,10 @@ class Steps:
         if cycle is None:
             return False
         ends = cycle.add(number)
-        if KINDS.index(kind) > KINDS.index(self.kind):
-            return False
-        self.kind = kind  # if it is a stronger one, what was counted so far was preparation
+        if kind != self.kind:
+            if KINDS.index(kind) > KINDS.index(self.kind):
+                return False
+            self.kind = kind  # what was counted so far turns out to be preparation
         self.cut_themselves = kind in SELF_CUTTING
         self.done = cycle.complete
         return ends

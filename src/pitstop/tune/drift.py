@@ -7,7 +7,6 @@ from itertools import zip_longest
 from statistics import median
 
 from pitstop.core.units import count
-from pitstop.tune.plan import LEARNING_STEPS
 from pitstop.tune.readings import Output, Readings
 
 HALF_LIMIT = 65504.0  # of float16
@@ -16,8 +15,6 @@ SMALL = 0.1  # of the usual loss: what is smaller is held against this, since ze
 
 FEWER_CALLS = 0.95  # of models: those of an adaptive solver depend on the last digit
 FEWER_LINES = 0.5  # some are printed by the clock, and so depend on how fast the script is
-
-LAST = LEARNING_STEPS - 1  # step in which learning is looked at, from 0
 
 Numbers = Sequence[float | None]  # one for each step
 
@@ -47,13 +44,10 @@ def learning_apart(run: Readings, null: Readings) -> list[float]:
 
 
 def stopped(run: Readings, null: Readings) -> str:
-    """What learns in the untouched run and here does not; empty: nothing.
-
-    Where a gradient scaler skips the first steps, one more tells nothing.
-    """
+    """What learns in the untouched run and here does not; empty: nothing."""
     ours, theirs = ([_steps(each) for each in _columns(of)[::2]] for of in (run, null))
     for number, steps in enumerate(theirs):
-        if min(steps, default=LAST) < LAST and not any(ours[number : number + 1]):
+        if steps and not any(ours[number : number + 1]):
             return f"optimizer {number + 1} takes no step"
     if ours == theirs and (lost := run.idle & null.learns):
         number, many = Counter(number for number, _ in lost).most_common(1)[0]

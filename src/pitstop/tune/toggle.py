@@ -69,8 +69,6 @@ class Blocks:
     def step_ended(self, done: int) -> bool:
         """So many steps are done; whether the blocks tell enough."""
         toggle, enough = self._toggle, False
-        if done <= self._done:  # the steps before were taken for others
-            self._begun = self._paused = None
         self._done = done
         if self._begun is not None and self._paused is not None:
             self._begun += _now() - self._paused
@@ -78,7 +76,7 @@ class Blocks:
             self._first += 1  # one more in its place
         if done == toggle.warmup - 1:
             self._switch(False)
-        if done == toggle.warmup:
+        if done == toggle.warmup:  # once more where the steps before were taken for others
             self._blocks.clear()
             write(self._folder, BLOCKS, self._blocks)
             self._open = list(range(toggle.members))
