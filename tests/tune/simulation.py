@@ -51,6 +51,7 @@ class Simulated:
 
     step_ms: object  # callable: dict name -> options, to milliseconds
     refused: dict = field(default_factory=dict)  # name -> Checked
+    seeds: dict = field(default_factory=dict)  # name -> Checked, which one run leaves open
     breaks: dict = field(default_factory=dict)  # name -> RunError while it is timed
     peak_gib: dict = field(default_factory=dict)  # name -> GiB that it adds
     noise: float = 0.003
@@ -92,7 +93,16 @@ class Simulated:
         times = self._switched(changes, toggle, COSTS.steps) if toggle else Pairs()
         workers = changes[-1].options.get("workers") if changes else None
         share = self.waits.get(workers, 1.0)
-        return Checked(None, "", ms, peak, 0.0, 1e-5, steps=steps, times=times, waits=share)
+        found = Checked(None, "", ms, peak, 0.0, 1e-5, steps=steps, times=times, waits=share)
+        new = toggle.changes if toggle else 1
+        if any(each.name in self.seeds for each in changes[-new:]):
+            return replace(found, drift=None, tolerance=None, needs_seeds=True)
+        return found
+
+    def over_seeds(self, changes):
+        for _ in range(2):
+            self._once("seeds", changes, COSTS.steps)
+        return next(self.seeds[each.name] for each in changes if each.name in self.seeds)
 
     def sample(self, changes):
         ms = self._once("sample", changes, COSTS.steps)

@@ -164,6 +164,17 @@ def test_what_failed_before_fails_again_without_a_run(tmp_path):
     assert len(track.log) == 1
 
 
+def test_what_seeds_told_is_known(tmp_path):
+    track = Simulated(faster, seeds={"loader": Checked("drifted", "mean loss", drift=0.1)})
+    journal = Journal(track, tmp_path)
+    found = journal.check((Wanted("loader"),)), journal.over_seeds((Wanted("loader"),))
+    assert [each.needs_seeds for each in found] == [True, False]
+    runs, again = len(track.log), Journal(track, tmp_path)
+    assert again.knows((Wanted("loader"),))
+    assert (again.check((Wanted("loader"),)), again.over_seeds((Wanted("loader"),))) == found
+    assert len(track.log) == runs
+
+
 def test_options_tell_questions_apart(tmp_path):
     track = Simulated(faster, refused={"loader": Checked("failed", "no")})
     journal = Journal(track, tmp_path)

@@ -6,8 +6,9 @@ from math import prod
 
 import pytest
 
-from pitstop.compare.pairs import Pairs
-from pitstop.tune.found import PASSENGER, leading
+from pitstop.compare.pairs import Pairs, Quality
+from pitstop.compare.quantities import Quantity
+from pitstop.tune.found import PASSENGER, Asked, leading
 from pitstop.tune.track import Checked, forever
 from tune.simulation import COSTS, Simulated, Uneven, candidate, failing, search, verdicts
 
@@ -93,6 +94,32 @@ def test_a_passenger_of_a_group_goes_where_longer_blocks_show_it():
     assert lengths[1, 1] == {COSTS.toggle.steps}  # a first look
     assert lengths[3, 3] == {14}  # all of them at once
     assert 14 in lengths[1, 3]  # all but one of them
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("length", [70, 150])
+def test_where_the_script_ends_before_calm_blocks_shorter_ones_follow_and_no_second_check(
+    length, goes_on
+):
+    class Noisy(Uneven):
+        def check(self, changes, toggle=None, patience_s=None):
+            return replace(Uneven.check(self, changes, toggle, patience_s), noise=0.06)
+
+        def _switched(self, changes, toggle, first=0):
+            lengths.append(toggle.steps * (toggle.changes == 3))
+            return Uneven._switched(self, changes, toggle, first)
+
+    lengths = []
+    track = Noisy(small_gains, noise=0.0, length=length)
+    psnr = Quantity(Quality("psnr", "", higher_is_better=True), lambda _: 30.0)
+    found = search(track, SMALL, Asked(metrics=() if goes_on else (psnr,)))
+    assert verdicts(found)[TOGETHER] == "kept"
+    assert track.runs("check", *TOGETHER.split(" + ")) == 1
+    first, *rest = [each for each in lengths if each]
+    assert first == 14
+    assert rest
+    assert max(rest) < 14
+    assert max(rest[:2]) * 12 >= (length - COSTS.steps) / 2  # and not much shorter than they can be
 
 
 @pytest.mark.parametrize("promised", [None, 0.001, 0.3])

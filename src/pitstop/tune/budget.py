@@ -75,8 +75,10 @@ class Costs:
     def calmer(self, noise: float) -> Iterator["Costs"]:
         """Longer blocks, the longest first: noise of single steps averages out in them."""
         longest = int(LONGEST_BLOCKS * self.run_s / (2 * MOST * self.step_s))
+        if self.length is not None:
+            longest = min(longest, self._longest_block(self.length))
         steps = min(math.ceil((noise / CALM) ** 2), longest)
-        while steps > self.toggle.steps and self.length is None:
+        while steps > self.toggle.steps:
             yield self.of_blocks(steps)
             steps = int(SHORTER * steps)
 
@@ -190,10 +192,14 @@ class Costs:
 
     def of_length(self, length: int) -> "Costs":
         """The costs of a script that ends by itself: shorter blocks, and fewer in a process."""
-        room = length - 1 - replace(self.toggle, steps=0).length(2 * FEWEST)
-        steps = min(self.toggle.steps, max(1, room // (2 * FEWEST)))
+        steps = min(self.toggle.steps, max(1, self._longest_block(length)))
         toggle = replace(self.toggle, steps=steps)
         return replace(self, steps=min(self.steps, length), toggle=toggle, length=length)
+
+    def _longest_block(self, length: int) -> int:
+        """Steps of a block, if a process of so many has a first look's blocks."""
+        room = length - 1 - replace(self.toggle, steps=0).length(2 * FEWEST)
+        return room // (2 * FEWEST)
 
     def with_compiling(self, seconds: float) -> "Costs":
         """What runs cost where what is kept compiles first."""

@@ -21,7 +21,8 @@ from pitstop.tune.track import Changes, Checked, Patience, RunError, Track, fore
 UNTOUCHED = "untouched"
 ALONE = "sample "  # a question whose answer is one half of a pair
 EACH = "each of the last"
-KINDS = ("check", "check and blocks", "blocks", "sample", EACH)  # of questions about these changes
+SEEDS = "seeds"
+KINDS = ("check", "check and blocks", SEEDS, "blocks", "sample", EACH)  # of questions about changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,14 @@ class Journal:
 
         kind = f"check and {_blocks(toggle)}" if toggle else "check"
         return self._answer(_question(kind, changes), ask).checked
+
+    def over_seeds(self, changes: Changes) -> Checked:
+        """The verdict on numbers that a check left open."""
+
+        def ask() -> Entry:
+            return Entry("", checked=self._track.over_seeds(changes))
+
+        return self._answer(_question(SEEDS, changes), ask).checked
 
     def sample(self, changes: Changes) -> Sample:
         """The times of a run with these changes."""

@@ -99,8 +99,10 @@ class Passengers:
 
     def _holds(self, others: Changes) -> bool:
         """Whether the numbers hold without a passenger: the others were tried on top of it."""
+        track = self._now.track
         try:
-            return not self._now.track.check(others).refused
+            checked = track.check(others)
+            return not (track.over_seeds(others) if checked.needs_seeds else checked).refused
         except RunError:
             return False
 

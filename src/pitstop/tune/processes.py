@@ -76,6 +76,7 @@ class Processes:
         self._clock = clock
         self._numbers = count(1)
         self._plain: dict[_Plain, tuple[Readings, Sample]] = {}
+        self._open: dict[_Plain, tuple[TrialRun, Sample]] = {}  # those of which seeds must tell
         self._warnings: set[str] = set()  # where the script warns of something, and numbers hold
 
     def check(
@@ -110,15 +111,27 @@ class Processes:
         drawn = {each.name for each in run.outcomes if each.effect == "other-randomness"}
         effects |= {"other-randomness"} if drawn else set()
         guarded = self._guarded(changes, run.readings, effects, precision, drawn)
+        if guarded.needs_seeds:
+            self._open[_Plain(changes)] = run, seen
+            return replace(times, needs_seeds=True)
         if guarded.ok and "other-randomness" in effects:  # later ones are held against this
             self._plain[_Plain(changes)] = run.readings, seen
-        worse = self._worse(seen, precision) if guarded.ok else ""
-        refused: Verdict | None = None if guarded.ok and not worse else "drifted"
-        note = f"{worse or guarded.reason}{self._new_warning(run)}" if refused else ""
-        if not refused:
-            self._knows(run)
-        drift, tolerance = guarded.drift, guarded.tolerance
-        return replace(times, refused=refused, note=note, drift=drift, tolerance=tolerance)
+        return self._told(times, guarded, run, seen, precision)
+
+    def over_seeds(self, changes: Changes) -> Checked:
+        """The verdict on numbers that a check left open."""
+        this = _Plain(changes)
+        if this not in self._open:  # a search that is resumed
+            self._open[this] = self._run(changes, Plan(changes, seed=SEED, outputs=True))
+        run, seen = self._open.pop(this)
+        seeds, (_, precision) = range(SEED + 1, SEED + SEEDS), self._effect(changes)
+        ours = [self._numbers_of(changes, seed) for seed in seeds]
+        theirs = tuple(self._readings(seed) for seed in seeds)
+        untouched = Untouched(self._readings(SEED), other_seeds=theirs)
+        guarded = guard("other-randomness", run.readings, untouched, precision, ours)
+        if guarded.ok:
+            self._plain[this] = run.readings, seen
+        return self._told(Checked(), guarded, run, seen, precision)
 
     def sample(self, changes: Changes) -> Sample:
         """Run it once with these changes, to be timed."""
@@ -242,14 +255,19 @@ class Processes:
             mine, finer = self._effect(new)
             if "other-randomness" not in mine and drawn.isdisjoint(each.name for each in new):
                 return self._judged(_loosest(mine), run, finer, kept)
-        reference = self._reference(precision)
-        found = guard("other-randomness", run, reference, precision)
-        if not found.needs_seeds:
-            return found
-        ours = [self._numbers_of(changes, seed) for seed in range(SEED + 1, SEED + SEEDS)]
-        theirs = [self._readings(seed) for seed in range(SEED + 1, SEED + SEEDS)]
-        reference = Untouched(reference.null, other_seeds=tuple(theirs))
-        return guard("other-randomness", run, reference, precision, ours)
+        return guard("other-randomness", run, self._reference(precision), precision)
+
+    def _told(
+        self, times: Checked, guarded: Guarded, run: TrialRun, seen: Sample, precision: str
+    ) -> Checked:
+        """What becomes of a run by its numbers, and by metrics of the user's own."""
+        worse = self._worse(seen, precision) if guarded.ok else ""
+        refused: Verdict | None = None if guarded.ok and not worse else "drifted"
+        note = f"{worse or guarded.reason}{self._new_warning(run)}" if refused else ""
+        if not refused:
+            self._knows(run)
+        drift, tolerance = guarded.drift, guarded.tolerance
+        return replace(times, refused=refused, note=note, drift=drift, tolerance=tolerance)
 
     def _kept_before(self, changes: Changes) -> Changes:
         """Those before the last that draw other random numbers than the script itself, if any."""

@@ -5,7 +5,8 @@ answers it takes the same decisions, so it is tested with a simulated script, an
 interrupted goes on by being given the answers of before.
 
 **Numbers first.** A candidate runs once in a fresh process, and the numbers of that run are held
-against those of the untouched script. What fails, runs out of memory or drifts ends there.
+against those of the untouched script. What fails, runs out of memory or drifts ends there. Where
+random numbers fall otherwise, other seeds must tell: a few runs, once it is known to be faster.
 
 **Then time**, in pairs that alternate, as ``compare.pairs`` has it: blocks of steps inside one
 process where the change can be switched, else fresh processes. The run whose numbers count goes on
@@ -45,7 +46,6 @@ from pitstop.tune.proof import SPENT, Proof
 from pitstop.tune.seen import WAITS
 from pitstop.tune.standing import Standing
 from pitstop.tune.together import (
-    ENDS_EARLY,
     Drowned,
     Together,
     closest_first,
@@ -169,12 +169,21 @@ class Search:
         if left_out:
             why = "to leave other changes their time" if self._now.later else f"since {SPENT}"
             self.found = self.found.noted(f"not tried, {why}: {', '.join(left_out)}")
-        fine.sort(key=lambda pair: self._rank(pair[1]))
-        for wanted, checked in fine[1:]:
-            note = f"in its first run behind {label(fine[0][0])}"
-            yield told(self._now, candidate, wanted, "not-faster", checked, note)
-        for wanted, checked in fine[:1]:
-            yield self._decided(replace(candidate, options=(wanted.options,)), wanted, checked)
+        yield from self._best_of(candidate, sorted(fine, key=lambda pair: self._rank(pair[1])))
+
+    def _best_of(
+        self, candidate: Candidate, fine: Sequence[tuple[Wanted, Checked]]
+    ) -> Iterator[Trial]:
+        """The first of some sets of options is timed; the next where it drifts over seeds."""
+        for place, (best, checked) in enumerate(fine):
+            trial = self._decided(replace(candidate, options=(best.options,)), best, checked)
+            if trial.verdict != "drifted":
+                for wanted, slower in fine[place + 1 :]:
+                    note = f"in its first run behind {label(best)}"
+                    yield told(self._now, candidate, wanted, "not-faster", slower, note)
+            yield trial
+            if trial.verdict != "drifted":
+                break
 
     def _has_enough(self, candidate: Candidate, fine: Sequence[tuple[Wanted, Checked]]) -> str:
         """Why another number of workers would do no better; empty where one might."""
@@ -194,7 +203,7 @@ class Search:
         return any(known) and not self._track.knows((*self._now.changes, wanted))
 
     def _decided(self, candidate: Candidate, wanted: Wanted, checked: Checked) -> Trial:
-        """Weigh a change whose numbers hold, and keep it if it is better."""
+        """Weigh a change whose numbers hold so far, and keep it if it is better."""
         now, left_s = self._now, self._track.left_s()
         candidate = replace(candidate, waits=checked.waits > WAITS)
         trial = weighed(now, candidate, wanted, checked)
@@ -240,7 +249,7 @@ class Search:
             group = [*own, partner]
             together = first_look(now.track, now.costs, group, now.spare_s(*group))
             if together:
-                self._as_one(group, [together])
+                self._as_one(group, together)
 
     def _try_together(self, those: Sequence[Drowned]) -> str:
         """What drowned, in blocks as long as its noise asks for; its name where it has no room."""
@@ -255,29 +264,28 @@ class Search:
         left_s = now.left_s(*group)
         better = [each for each in now.later if (each.predicted or 0.0) > gain]
         promised_s = now.costs.candidates_s(better)
-        fitting = [each for each in ways if each.least_s <= left_s - promised_s]
-        if not fitting:
+        fitting = (each for each in ways if each.least_s <= left_s - promised_s)
+        if (together := next(fitting, None)) is None:
             return ways[0].name if ways else ""
         self._again = group
-        trial = self._as_one(group, fitting)
+        trial = self._as_one(group, together)
         if trial.verdict in REFUSED and len(group) > 1:  # some of them may hold
             half = len(group) // 2
             for part in (group[:half], group[half:]):
                 self._try_together([each for each in those if each[0] in part])
         return ""
 
-    def _as_one(self, group: list[Candidate], ways: Sequence[Together]) -> Trial:
-        """The first way, or the last where the script ends before that; kept if it is better."""
+    def _as_one(self, group: list[Candidate], together: Together) -> Trial:
+        """Time them together; they are kept if that is better."""
         now = self._now
-        self._listener.doing(f"once more: {ways[0].name}")
+        self._listener.doing(f"once more: {together.name}")
         goes_on, limit = now.goes_on(group[0]), self._asked.limit_bytes
         later_s = now.costs.candidates_s(now.later)
-        for together in dict.fromkeys((ways[0], ways[-1])):
-            checked, trial = together.tried(
-                now.changes, now.base, limit, lambda: now.left_s(*group) - later_s, goes_on
-            )
-            if trial.note != ENDS_EARLY:  # before blocks of that length
-                break
+        checked, trial = together.tried(
+            now.changes, now.base, limit, lambda: now.left_s(*group) - later_s, goes_on
+        )
+        if together.costs.length is not None:  # as was learned by this
+            now.costs = now.costs.of_length(together.costs.length)
         if trial.verdict == "kept":
             now.keep(group, checked, now.slower_start_s(checked))
             self._joined += group if len(group) > 1 else []

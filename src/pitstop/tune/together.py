@@ -4,12 +4,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from pitstop.compare.pairs import FEWEST, LOOKS
+from pitstop.compare.pairs import FEWEST, LOOKS, Pairs
 from pitstop.core.trial import Trial
 from pitstop.tune import weigh
 from pitstop.tune.budget import MOST, Costs
 from pitstop.tune.candidates import Candidate, rival
-from pitstop.tune.plan import Wanted
+from pitstop.tune.looks import tell_enough
+from pitstop.tune.plan import Toggle, Wanted
 from pitstop.tune.timed import in_blocks
 from pitstop.tune.track import LEAST_PATIENCE, Changes, Checked, RunError, Track, label
 
@@ -49,12 +50,12 @@ class Together:
         self, track: Track, costs: Costs, group: Sequence[Candidate], pairs: int = MOST
     ) -> None:
         self._track = track
-        self._costs = costs.settled(*group)
+        self.costs = costs.settled(*group)  # also by how long the script turns out to be
         self._pairs = pairs
         self._wanted: list[Wanted] = [wanted for each in group for wanted in each.wanted()]
         self.name = JOIN.join(map(label, self._wanted))
-        self.can_be_timed = self._costs.has_blocks(switched=True)
-        self.least_s = self._costs.run_s + self._costs.blocks_s(pairs)
+        self.can_be_timed = self.costs.has_blocks(switched=True)
+        self.least_s = self.costs.run_s + self.costs.blocks_s(pairs)
 
     def tried(
         self,
@@ -66,8 +67,7 @@ class Together:
     ) -> tuple[Checked, Trial]:
         """The first run with all of them, on top of what is kept, and the verdict."""
         changes = (*kept, *self._wanted)
-        toggle = replace(self._costs.toggle, changes=len(self._wanted), pairs=self._pairs)
-        looks = self._costs.looks(left_s() - self._costs.run_s, toggles=True)
+        toggle = replace(self.costs.toggle, changes=len(self._wanted), pairs=self._pairs)
         try:
             checked = self._track.check(
                 changes,
@@ -77,13 +77,37 @@ class Together:
             if checked.refused:
                 trial = weigh.trial(self.name, checked.refused, base, checked, checked.note)
                 return checked, trial
-            number = len(self._wanted)
-            times = in_blocks(self._track, changes, self._costs, looks, checked.times, number)
-            if len(times.before) < FEWEST:
-                raise RunError("not-applicable", ENDS_EARLY)
+            if goes_on and checked.times.before and not self._are_all(checked.times):
+                self._ended(replace(toggle, warmup=checked.steps + 1), checked.times)
+            times = self._timed(changes, checked, left_s)
+            trial = weigh.by_time(self.name, base, checked, times, limit_bytes)
+            return checked, weigh.over_seeds(self._track, changes, checked, trial)
         except RunError as error:
             return base, Trial(self.name, error.verdict, note=error.note)
-        return checked, weigh.by_time(self.name, base, checked, times, limit_bytes)
+
+    def _timed(
+        self, changes: Changes, checked: Checked, left_s: Callable[[], float]
+    ) -> Pairs[float]:
+        """Pairs of blocks, of shorter ones where the script ends before enough of these."""
+        times = checked.times
+        for _ in range(2):
+            known = len(times.before) // 2 * 2
+            looks = self.costs.looks(left_s(), toggles=True, known=known)
+            number = len(self._wanted)
+            times = in_blocks(self._track, changes, self.costs, looks, times, number)
+            if len(times.before) >= FEWEST:
+                return times
+            new = Pairs(times.before[known:], times.after[known:])
+            self._ended(self.costs.toggle, new, checked.steps)
+        raise RunError("not-applicable", ENDS_EARLY)
+
+    def _are_all(self, times: Pairs[float]) -> bool:
+        return len(times.before) >= self._pairs or tell_enough(times)
+
+    def _ended(self, toggle: Toggle, times: Pairs[float], least: int = 0) -> None:
+        """The script had no steps for more of such pairs."""
+        length = toggle.length(2 * len(times.before)) + 1
+        self.costs = self.costs.of_length(max(least, length))
 
 
 def closest_first(

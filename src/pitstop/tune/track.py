@@ -51,6 +51,7 @@ class Checked:
     steps: int = 0  # that it did
     others: float = 0.0  # share of the cores that other programs used meanwhile
     times: Pairs[float] = UNTIMED  # of its last change off and on, where the run went on so
+    needs_seeds: bool = False  # other random numbers: whether it holds is for ``over_seeds`` to say
 
 
 class Track(Protocol):
@@ -65,6 +66,9 @@ class Track(Protocol):
 
         With a toggle the run goes on: the last of them are switched off and on, and timed.
         """
+
+    def over_seeds(self, changes: Changes) -> Checked:
+        """The verdict on numbers that a check left open: runs with other seeds, of both sides."""
 
     def sample(self, changes: Changes) -> Sample:
         """Run it once with these changes, to be timed."""

@@ -12,7 +12,7 @@ from pitstop.core.timing import Timing
 from pitstop.core.trial import Trial, Verdict
 from pitstop.core.units import binary_bytes, count, percent
 from pitstop.tune.looks import EARLIEST, cannot_help, compared
-from pitstop.tune.track import Checked
+from pitstop.tune.track import Changes, Checked, Track
 
 FEWEST_SAMPLES = 4  # that a Timing is made of
 PEAK = pairs.Quality("peak memory", "bytes")
@@ -53,6 +53,22 @@ def by_time(
             verdict, note = "out-of-memory", too_large
     found = trial(name, verdict, before, after, note)
     return replace(found, step=step, before=timing(times.before), after=timing(times.after))
+
+
+def over_seeds(track: Track, changes: Changes, checked: Checked, found: Trial) -> Trial:
+    """What would be kept goes where its numbers, which one run left open, do not hold.
+
+    Seeds take some runs: what is no gain is spared them.
+    """
+    if found.verdict != "kept" or not checked.needs_seeds:
+        return found
+    numbers = track.over_seeds(changes)
+    found = replace(found, drift=numbers.drift, tolerance=numbers.tolerance)
+    if not numbers.refused:
+        return found
+    return replace(
+        found, verdict=numbers.refused, note=numbers.note, step=None, before=None, after=None
+    )
 
 
 def by_memory(before: Checked, after: Checked) -> tuple[Verdict, str]:
