@@ -2,7 +2,7 @@ import pytest
 
 from pitstop.core.evidence import Evidence, Step
 from pitstop.core.timing import Timing
-from pitstop.core.units import binary_bytes, milliseconds, percent, precise_percent, rate
+from pitstop.core.units import binary_bytes, milliseconds, minutes, percent, precise_percent, rate
 
 
 def test_the_mean_leaves_the_warm_up_out():
@@ -52,6 +52,11 @@ def test_a_wide_spread_is_noisy():
 )
 def test_numbers_are_written_for_people(text, expected):
     assert text == expected
+
+
+def test_what_one_waits_for():
+    found = [minutes(seconds) for seconds in (0, 75, 130, 596, 600, 1230)]
+    assert found == ["0 s", "75 s", "2.2 minutes", "9.9 minutes", "10 minutes", "20 minutes"]
 
 
 def test_small_shares_that_differ_are_said_to():

@@ -84,12 +84,12 @@ class _Run:
 
 @pytest.fixture
 def track(tmp_path, monkeypatch):
-    def build(script, metrics=(), left_s=600.0, **options):
+    def build(script, metrics=(), left_s=600.0, running=lambda _: None, **options):
         monkeypatch.setattr(processes, "run_trial", script.run_trial)
         monkeypatch.setattr(processes, "sample", lambda recording: recording)
         ends_s = 400.0 + left_s
         course = Course(("python", "t.py"), tmp_path, CHANGES, COSTS, ends_s, metrics, **options)
-        return Processes(course, clock=lambda: 400.0)
+        return Processes(course, running, clock=lambda: 400.0)
 
     return build
 
@@ -280,6 +280,27 @@ def test_what_comes_after_other_batches_is_held_against_the_run_before_it(track)
 def test_what_the_first_steps_take_beyond_the_usual_is_told(track):
     assert track(Script(rounding, first_ms=34_100.0)).check(wanted("fused")).slow_s == 34.0
     assert track(Script(rounding)).check(wanted("fused")).slow_s == 0.0
+
+
+def test_who_waits_hears_what_each_run_is_for(track):
+    heard = []
+    ours = track(Script(rounding), running=heard.append)
+    ours.check(wanted("fused"))
+    assert heard == [
+        "fused, its numbers (10 minutes left)",
+        "untouched, its numbers (10 minutes left)",
+        "untouched, its numbers (10 minutes left)",
+        "untouched, its weights moved by a hair (10 minutes left)",
+    ]
+    heard.clear()
+    ours.sample(())
+    ours.blocks(wanted("exact", "bf16", "fused"), Toggle(changes=2))
+    ours.over_seeds(wanted("exact", "loader"))
+    assert heard[:2] == [
+        "untouched, timed (10 minutes left)",
+        "bf16 + fused on top of 1 other, off and on (10 minutes left)",
+    ]
+    assert "loader on top of 1 other, with another seed (10 minutes left)" in heard
 
 
 def test_untouched_runs_are_made_once(track):

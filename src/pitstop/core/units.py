@@ -46,6 +46,12 @@ def milliseconds(value: float) -> str:
     return f"{_three_digits(value * 1e6)} ns" if value else "0 ms"
 
 
+def minutes(seconds: float) -> str:
+    """What one waits for: ``75`` as ``75 s``, ``130`` as ``2.2 minutes``."""
+    value = seconds / 60
+    return f"{seconds:.0f} s" if seconds < 90 else f"{value:.{1 if value < 9.95 else 0}f} minutes"
+
+
 def rate(value: float, unit: str) -> str:
     """A rate with a decimal prefix: ``4.3e12`` and ``B/s`` as ``4.30 TB/s``."""
     for prefix in PREFIXES[:-1]:

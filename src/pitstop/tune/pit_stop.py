@@ -14,7 +14,7 @@ from pitstop.core.evidence import Evidence
 from pitstop.core.ledger import Ledger
 from pitstop.core.machine import Machine
 from pitstop.core.report import Report
-from pitstop.core.units import count
+from pitstop.core.units import count, minutes
 from pitstop.diagnose.recording import Recording
 from pitstop.profile import runs
 from pitstop.tune import budget, session, vary
@@ -118,7 +118,7 @@ def _search(
     asked: Session, course: Course, folder: Path, tuned: Path, profile: Report, screen: Screen
 ) -> Result:
     chosen = _chosen(asked, profile, list(course.changes.values()))
-    track = Journal(Processes(course), folder)
+    track = Journal(Processes(course, screen.running), folder)
     screen.say(expected(chosen.chosen, course.costs, track.left_s(), track.known_s))
     wishes = Asked(asked.goal, _limit_bytes(profile), course.metrics)
     listener = Listener(screen.doing, screen.tried)
@@ -162,8 +162,8 @@ def expected(
         cheapest = min((each.first(1) for each in candidates), key=costs.candidate_s)
         least_s = costs.null_s + costs.candidate_s(cheapest) + costs.reserve_s(cheapest)
         raise PitstopError(
-            f"{_minutes(left_s - known_s)} are left of the budget, too few for any change: "
-            f"{cheapest.change.name} alone takes about {_minutes(least_s)}; "
+            f"{minutes(left_s - known_s)} are left of the budget, too few for any change: "
+            f"{cheapest.change.name} alone takes about {minutes(least_s)}; "
             f"give --budget {least_s / 60 + 2:.0f}, or fewer --steps"
         )
     found = budget.estimate(costs, chosen)
@@ -171,11 +171,11 @@ def expected(
     lines = [
         f"to try: {_names(chosen) or 'nothing'}",
         f"{found.fewest_runs} to {found.most_runs} runs of {costs.steps} steps at most, about "
-        f"{_minutes(found.least_s)} to {_minutes(found.most_s)}{compiles} (left of the budget: "
-        f"{_minutes(left_s - known_s)}); Ctrl-C gives what is proved by then",
+        f"{minutes(found.least_s)} to {minutes(found.most_s)}{compiles} (left of the budget: "
+        f"{minutes(left_s - known_s)}); Ctrl-C gives what is proved by then",
     ]
     if known_s:
-        lines.append(f"{_minutes(known_s)} of that are done already, and answered from the disk")
+        lines.append(f"{minutes(known_s)} of that are done already, and answered from the disk")
     names = {each.change.name for each in chosen}
     if rest := [each for each in candidates if each.change.name not in names]:
         lines.append(f"if time is left, which --budget gives: {_names(rest)}")
@@ -190,11 +190,6 @@ def _within(costs: Costs, candidates: Sequence[Candidate], left_s: float) -> lis
 
 def _names(candidates: Sequence[Candidate]) -> str:
     return ", ".join(each.change.name for each in candidates)
-
-
-def _minutes(seconds: float) -> str:
-    minutes = seconds / 60
-    return f"{seconds:.0f} s" if seconds < 90 else f"{minutes:.{1 if minutes < 10 else 0}f} minutes"
 
 
 def _limit_bytes(profile: Report) -> int | None:
@@ -266,8 +261,8 @@ def _sweep(asked: Session, course: Course, profile: Report, screen: Screen) -> R
     least_s = len(wanted.values) * course.costs.pairs_s(FEWEST)
     screen.say(
         f"to try: {wanted.option} {', '.join(wanted.values)}\n{FEWEST} to {pairs} pairs of runs "
-        f"for each, at least about {_minutes(least_s)} (left of the budget: "
-        f"{_minutes(untouched.left_s())}); Ctrl-C gives what is known by then"
+        f"for each, at least about {minutes(least_s)} (left of the budget: "
+        f"{minutes(untouched.left_s())}); Ctrl-C gives what is known by then"
     )
 
     def sample(value: str | None) -> Sample:

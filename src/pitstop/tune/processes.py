@@ -12,7 +12,7 @@ from pitstop.compare.quantities import Quantity, Sample, sample, step_ms
 from pitstop.core.errors import PitstopError
 from pitstop.core.trial import Verdict
 from pitstop.core.units import count as count_of
-from pitstop.core.units import percent, precise_percent
+from pitstop.core.units import minutes, percent, precise_percent
 from pitstop.profile.options import UNKNOWN, StepEnds
 from pitstop.tune import pace
 from pitstop.tune.budget import WARMUP, Costs, toggled_steps
@@ -22,7 +22,7 @@ from pitstop.tune.guard import FLOORS, SEEDS, Guarded, Untouched, guard
 from pitstop.tune.looks import pairs_of
 from pitstop.tune.plan import Block, Plan, Toggle, read_blocks
 from pitstop.tune.readings import Readings
-from pitstop.tune.track import LEAST_PATIENCE, Changes, Checked, Patience, RunError, forever
+from pitstop.tune.track import LEAST_PATIENCE, Changes, Checked, Patience, RunError, forever, label
 from pitstop.tune.trials import Settings, TrialRun, run_trial
 from pitstop.tune.turns import clock
 
@@ -71,8 +71,14 @@ class Processes:
 
     known_s = 0.0
 
-    def __init__(self, course: Course, clock: Callable[[], float] = clock) -> None:
+    def __init__(
+        self,
+        course: Course,
+        running: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = clock,
+    ) -> None:
         self._course = course
+        self._running = running  # hears what each run is for
         self._clock = clock
         self._numbers = count(1)
         self._plain: dict[_Plain, tuple[Readings, Sample]] = {}
@@ -194,6 +200,7 @@ class Processes:
             step_ends=self._course.step_ends,
             compiled=self._course.compiled,
         )
+        self._running(f"{_purpose(plan)} ({minutes(left_s)} left)")
         folder = self._course.folder / f"{next(self._numbers):04}"
         try:
             run = run_trial(self._course.words, plan, folder, settings)
@@ -346,6 +353,20 @@ class Processes:
                 name = each.quality.name
                 return f"{name} {ours:.4g} instead of {worst:.4g}, {precise_percent(apart)}"
         return ""
+
+
+def _purpose(plan: Plan) -> str:
+    """What a run is for, in a few words."""
+    switched = plan.toggle.changes if plan.toggle else 1
+    names = " + ".join(map(label, plan.changes[-switched:])) or "untouched"
+    if others := len(plan.changes[:-switched]):
+        names += f" on top of {count_of(others, 'other')}"
+    if plan.perturb:
+        return f"{names}, its weights moved by a hair"
+    if plan.seed:
+        return f"{names}, with another seed"
+    timed = "off and on" if plan.toggle else "timed"
+    return f"{names}, its numbers" if plan.outputs else f"{names}, {timed}"
 
 
 def _loosest(effects: set[Effect]) -> Effect:

@@ -17,6 +17,7 @@ class Screen:
     """Where a search says what it does."""
 
     doing: Callable[[str], None]  # what takes time now
+    running: Callable[[str], None]  # the run that it waits for
     say: Callable[[str], None]  # what stays to be read
 
     def tried(self, trial: Trial) -> None:
@@ -29,14 +30,19 @@ def screen() -> Iterator[Screen]:
     """A line that moves, and lines that stay; where that is no terminal, lines only."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
     if not console.is_terminal:
-        yield Screen(doing=console.print, say=console.print)
+        yield Screen(console.print, lambda _: None, console.print)
         return
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    text = "{task.description}{task.fields[run]}"
+    columns = SpinnerColumn(), TextColumn(text), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("begins", total=None)
+        task = progress.add_task("begins", total=None, run="")
 
         def say(text: str) -> None:
             verdict = next((each for each in STYLES if f": {each}" in text), "")
             console.print(text, style=STYLES.get(verdict, ""))
 
-        yield Screen(lambda text: progress.reset(task, description=text), say)
+        yield Screen(
+            lambda text: progress.reset(task, description=text, run=""),
+            lambda text: progress.update(task, run=f": {text}"),
+            say,
+        )
