@@ -148,10 +148,52 @@ def test_of_other_batches_the_mean_of_each_loss_counts():
             for x in (1.0, 1.01, 0.99)
         ]
 
-    null, near, far = runs(1.0, "a"), runs(1.01, "b"), runs(5.0, "c")
+    null, near, far = runs(1.0, "a"), runs(1.001, "b")[::-1], runs(5.0, "c")
     untouched = Untouched(null[0], other_seeds=tuple(null[1:]))
     assert guard("other-randomness", near[0], untouched, other_seeds=near[1:]).ok
     assert not guard("other-randomness", far[0], untouched, other_seeds=far[1:]).ok
+
+
+def of_seeds(*means, **also):
+    return [replace(NULL, losses=(mean,) * 6, batches=(str(mean),), **also) for mean in means]
+
+
+def over_seeds(ours, null, precision="float32"):
+    untouched = Untouched(null[0], other_seeds=tuple(null[1:]))
+    return guard("other-randomness", ours[0], untouched, precision, ours[1:])
+
+
+def test_both_sides_of_a_seed_begin_with_the_same_weights():
+    """Seeds part by 40 %: a change by which each is 5 % off would be lost among them."""
+    null = of_seeds(1.0, 1.4, 0.9)
+    assert over_seeds(of_seeds(1.01, 1.39, 0.905), null).ok
+    found = over_seeds(of_seeds(1.05, 1.47, 0.945), null)
+    assert not found.ok
+    assert found.drift == pytest.approx(0.055 / 1.155)
+    assert found.tolerance < 1e-4
+    found = over_seeds(of_seeds(1.05, 1.46, 0.95), null)
+    assert found.reason == "mean loss over 3 seeds 4.6 % apart, 3.5 % allowed by their spread"
+
+
+def test_rounding_on_top_of_other_batches_is_no_drift():
+    null, rounded = of_seeds(1.0, 1.4, 0.9), of_seeds(1.003, 1.4042, 0.9027)
+    assert over_seeds(rounded, null, "bfloat16").ok
+    assert not over_seeds(rounded, null).ok
+    seldom_zero = of_seeds(0.0, 1.4, -0.9), of_seeds(0.01, 1.38, -0.89)
+    assert over_seeds(*seldom_zero).ok
+
+
+def test_what_learns_with_each_seed_must_learn_with_one_of_them():
+    """A block that drop path leaves out in the first steps of one seed is no news."""
+    null = of_seeds(1.0, 1.4, 0.9, learning=LEARNS.learning, learns=frozenset({(0, 3), (0, 8)}))
+    ours = of_seeds(1.01, 1.39, 0.905, learning=LEARNS.learning, idle=frozenset({(0, 3)}))
+    assert over_seeds(ours, null).reason == (
+        "optimizer 1 no longer moves 1 of its parameters, with any of 3 seeds"
+    )
+    by_chance = [replace(ours[0], idle=frozenset({(0, 8)})), *ours[1:]]
+    assert over_seeds(by_chance, null).ok
+    seldom = [replace(null[0], learns=frozenset({(0, 8)})), *null[1:]]
+    assert over_seeds(ours, seldom).ok
 
 
 def test_a_change_of_training_is_held_against_nothing_and_says_so():

@@ -18,7 +18,11 @@ large constant that half precision cannot hold, or where the script does not rep
 than a third is allowed all the same.
 
 **Other randomness.** Where all batches are equal the losses must agree as well. Else the dataset
-draws random numbers, and only the mean loss over three seeds can be compared.
+draws random numbers, and only the mean loss over three seeds can be compared. It may be twice as
+far off as the seeds of the untouched script are from each other. Those begin with other weights,
+whereas both sides of one seed begin with the same: it may be no more than three times as far off as
+these differences are from each other. With normal noise a change that does no harm is refused 5
+times of 100 at most. What moves in all runs of the untouched script must move in one of these.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +33,7 @@ from statistics import fmean
 from pitstop.core.units import precise_percent
 from pitstop.tune.change import Effect
 from pitstop.tune.drift import (
+    SMALL,
     apart,
     earlier_apart,
     learning_apart,
@@ -48,6 +53,7 @@ FIRST = 5  # steps that share one tolerance: of five, hardly all agree by luck
 LARGEST = 0.3  # a number that is a third off is another one, whatever became of the perturbed run
 SEEDS = 3  # the fewest that have a spread
 SPREADS = 2.0  # of three normal seeds: a mean of three others lies farther off 4 times of 100
+PAIRED = 3.0  # spreads of three normal differences: their mean is larger once of 100
 FLOORS = {
     "float32": 1e-5,  # sums over a million numbers in another order part by about this
     "tfloat32": 2.0**-10,  # one unit in the last of its 10 bits
@@ -100,12 +106,12 @@ def guard(
     if effect == "changes-training":
         return Guarded(True, reason="changes what is learned: held against nothing")
     if effect == "other-randomness":
-        return _other_randomness(run, untouched, other_seeds)
+        return _other_randomness(run, untouched, other_seeds, _floor(precision))
     return _within(run, untouched, effect, precision)
 
 
 def _other_randomness(
-    run: Readings, untouched: Untouched, other_seeds: Sequence[Readings]
+    run: Readings, untouched: Untouched, other_seeds: Sequence[Readings], floor: float
 ) -> Guarded:
     if _same_batches(run, untouched.null):
         found = _within(run, untouched, "rounding", "float32", whole=False)
@@ -119,15 +125,19 @@ def _other_randomness(
     ]
     if min(map(len, both)) < SEEDS or not columns:
         return replace(found, needs_seeds=bool(columns))
-    verdicts = [_of_seeds(null, ours, found.reason) for null, ours in columns]
+    if wrong := stopped(_never(both[1]), _always(both[0])):
+        return Guarded(False, reason=f"{wrong}, with any of {len(both[1])} seeds")
+    verdicts = [_of_seeds(null, ours, floor, found.reason) for null, ours in columns]
     return max(verdicts, key=lambda each: (not each.ok, each.drift or 0.0))
 
 
-def _of_seeds(null: Sequence[float], ours: Sequence[float], before: str) -> Guarded:
+def _of_seeds(null: Sequence[float], ours: Sequence[float], floor: float, before: str) -> Guarded:
     """Hold the mean losses of some seeds against those of the untouched script."""
     size = max(abs(fmean(null)), abs(fmean(ours))) or 1.0
     drift = abs(fmean(ours) - fmean(null)) / size
-    allowed = max(SPREADS * (max(null) - min(null)) / size, FLOORS["float32"])
+    pairs = zip(null, ours, strict=False)  # of one seed each
+    differ = [(b - a) / max(abs(a), abs(b), SMALL * size) for a, b in pairs]
+    allowed = max(min(SPREADS * _range(null) / size, PAIRED * _range(differ)), floor)
     if drift > allowed and min(null) == max(null):
         return Guarded(False, reason=f"{before}, and seeds do not move the script's own")
     return Guarded(
@@ -135,8 +145,22 @@ def _of_seeds(null: Sequence[float], ours: Sequence[float], before: str) -> Guar
         drift,
         allowed,
         f"mean loss over {len(ours)} seeds {precise_percent(drift)} apart, "
-        f"{precise_percent(allowed)} allowed by the spread of the untouched",
+        f"{precise_percent(allowed)} allowed by their spread",
     )
+
+
+def _range(numbers: Sequence[float]) -> float:
+    return max(numbers) - min(numbers)
+
+
+def _never(runs: Sequence[Readings]) -> Readings:
+    """The first, with what moves in none of them."""
+    return replace(runs[0], idle=frozenset.intersection(*(each.idle for each in runs)))
+
+
+def _always(runs: Sequence[Readings]) -> Readings:
+    """The first, with what moves in all of them."""
+    return replace(runs[0], learns=frozenset.intersection(*(each.learns for each in runs)))
 
 
 def _within(
