@@ -49,6 +49,7 @@ class Script:
     steps: int = 6
     psnr: object = lambda _: 30.0
     declined: str = ""
+    batch: object = lambda _: "same"
     effect: str = ""  # of the change on this script's numbers
     first_ms: float = 100.0  # the first step
     blocks: list = field(default_factory=list)
@@ -76,7 +77,7 @@ class _Run:
         self.outcomes = [
             Outcome(each.name, {}, 1, script.declined, script.effect) for each in wanted.changes
         ]
-        self.readings = Readings(losses, batches=("same",) * len(losses))
+        self.readings = Readings(losses, batches=(script.batch(wanted),) * len(losses))
         self.recording = Sample(self.evidence, 4, (f"psnr={script.psnr(wanted)}",))
         self.ending = script.ending(wanted) if callable(script.ending) else script.ending
         self.peak_bytes = 2**30
@@ -224,6 +225,19 @@ def test_a_loader_with_other_batches_is_judged_by_the_mean_over_seeds(track):
     before = len(script.plans)
     assert resumed.over_seeds(wanted("loader")) == found  # its own numbers are lost, and made again
     assert [each.seed for each in script.plans[before:]] == [0, 1, 2, 1, 2, 0]
+
+
+def test_where_batches_differ_rounding_tells_nothing_and_is_not_asked(track):
+    def random_data(asked):
+        draws = random.Random(f"{asked.seed} {asked.changes}")
+        return [draws.uniform(0.9, 1.1) for _ in range(6)]
+
+    for batch, moved in ((lambda asked: str(asked.changes), False), (lambda _: "same", True)):
+        script = Script(random_data, batch=batch)
+        assert track(script).check(wanted("loader")).needs_seeds
+        assert any(each.perturb for each in script.plans) == moved
+    named = Script(rounding, batch=lambda asked: str(asked.changes))  # by the time of day, say
+    assert track(named).check(wanted("loader")).refused is None
 
 
 def test_what_learns_less_over_seeds_has_drifted(track):

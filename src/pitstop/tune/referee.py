@@ -1,0 +1,243 @@
+"""Referee: hold the numbers of a run against those of the untouched script, as the guard has it.
+
+The runs that others are held against are made when first needed: with the same seed once more, with
+weights moved by a hair, with other seeds. Each of them takes as long as a trial.
+"""
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from pitstop.compare.pairs import SMALLEST
+from pitstop.compare.quantities import Quantity, Sample, step_ms
+from pitstop.core.errors import PitstopError
+from pitstop.core.trial import Verdict
+from pitstop.core.units import count, percent, precise_percent
+from pitstop.tune.change import Change, Effect
+from pitstop.tune.endings import WARNS
+from pitstop.tune.guard import FLOORS, SEEDS, Guarded, Untouched, guard, other_batches
+from pitstop.tune.plan import Plan
+from pitstop.tune.readings import Readings
+from pitstop.tune.track import Changes, Checked
+from pitstop.tune.trials import TrialRun
+
+SEED = 0
+MOVES = (0, 1, 3)  # untouched runs with moved weights; more where one nearly allows the drift
+# By so many units in those after the first. In another order the sums of a convolution in float32
+# part by 3 to 7 units, and those of its gradients by up to 14. Coarser precisions sum up in that.
+UNITS = {"float32": 8}
+LONGEST_WARNING = 120
+EFFECTS: tuple[Effect, ...] = ("exact", "rounding", "other-randomness", "changes-training")
+Run = tuple[TrialRun, Sample]
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """A run that others are held against: untouched, or with what was kept before them."""
+
+    kept: Changes = ()
+    seed: int = SEED
+    perturb: str = ""
+    number: int = 1
+
+    def __hash__(self) -> int:  # options are a dictionary
+        return hash((len(self.kept), self.seed, self.perturb, self.number))
+
+
+class Referee:
+    """What becomes of runs by their numbers, and by metrics of the user's own."""
+
+    def __init__(
+        self,
+        changes: Mapping[str, Change],
+        precision: str,
+        metrics: Sequence[Quantity],
+        run: Callable[[Changes, Plan], Run],
+    ) -> None:
+        self._changes = changes
+        self._precision = precision
+        self._metrics = metrics
+        self._run = run
+        self._plain: dict[_Plain, tuple[Readings, Sample]] = {}
+        self._open: dict[_Plain, Run] = {}  # those of which seeds must tell
+        self._warnings: set[str] = set()  # where the script warns of something, and numbers hold
+
+    def null(self, run: TrialRun, seen: Sample, times: Checked) -> Checked:
+        """The untouched script, and how far two runs of it part: in their numbers and time."""
+        self._plain[_Plain()] = run.readings, seen
+        self._check_metrics(seen)
+        null, again = (self._readings(SEED, number=each) for each in (1, 2))
+        numbers = guard("exact", again, Untouched(null)).reason.partition(", none allowed")[0]
+        first, second = (
+            step_ms(self._plain[_Plain(number=each)][1].evidence) or 0.0 for each in (1, 2)
+        )
+        apart = abs(first - second) / max(first, second)
+        return replace(times, note=f"{numbers}; step times {percent(apart)} apart", apart=apart)
+
+    def held(self, changes: Changes, run: TrialRun, seen: Sample, times: Checked) -> Checked:
+        """A run with changes, held against the untouched ones."""
+        effects, precision = self._effect(changes)
+        drawn = {each.name for each in run.outcomes if each.effect == "other-randomness"}
+        effects |= {"other-randomness"} if drawn else set()
+        guarded = self._guarded(changes, run.readings, effects, precision, drawn)
+        if guarded.needs_seeds:
+            self._open[_Plain(changes)] = run, seen
+            return replace(times, needs_seeds=True)
+        if guarded.ok and "other-randomness" in effects:  # later ones are held against this
+            self._plain[_Plain(changes)] = run.readings, seen
+        return self._told(times, guarded, run, seen, precision)
+
+    def over_seeds(self, changes: Changes) -> Checked:
+        """The verdict on numbers that one run left open."""
+        this = _Plain(changes)
+        if this not in self._open:  # a search that is resumed
+            self._open[this] = self._run(changes, Plan(changes, seed=SEED, outputs=True))
+        run, seen = self._open.pop(this)
+        seeds, (_, precision) = range(SEED + 1, SEED + SEEDS), self._effect(changes)
+        ours = [self._numbers_of(changes, seed) for seed in seeds]
+        theirs = tuple(self._readings(seed) for seed in seeds)
+        untouched = Untouched(self._readings(SEED), other_seeds=theirs)
+        guarded = guard("other-randomness", run.readings, untouched, precision, ours)
+        if guarded.ok:
+            self._plain[this] = run.readings, seen
+        return self._told(Checked(), guarded, run, seen, precision)
+
+    def knows(self, run: TrialRun) -> None:
+        """What it warns of is no news later on."""
+        self._warnings |= set(map(_place, run.ending.warnings))
+
+    def _effect(self, changes: Changes) -> tuple[set[Effect], str]:
+        """What all changes together do to the numbers, and the coarsest precision in the run."""
+        chosen = [self._changes[wanted.name] for wanted in changes]
+        known = (self._precision, *(each.precision for each in chosen))
+        precision = max(known, key=lambda name: FLOORS.get(name, 0.0))
+        return {each.effect for each in chosen}, precision
+
+    def _guarded(
+        self,
+        changes: Changes,
+        run: Readings,
+        effects: set[Effect],
+        precision: str,
+        drawn: Set[str],
+    ) -> Guarded:
+        """Hold the run against the untouched ones; other randomness only where that is needed.
+
+        ``drawn`` are the changes that turned out to bring some.
+        """
+        null = self._readings(SEED)
+        drawn_anew = "other-randomness" in effects and other_batches(run, null)
+        moves = (0,) if drawn_anew else MOVES  # what rounding does to others tells nothing
+        found = self._judged(_loosest(effects), run, precision, moves=moves)
+        if found.ok or "other-randomness" not in effects:
+            return found
+        if kept := self._kept_before(changes):
+            new = changes[len(kept) :]
+            mine, finer = self._effect(new)
+            if "other-randomness" not in mine and drawn.isdisjoint(each.name for each in new):
+                return self._judged(_loosest(mine), run, finer, kept)
+        untouched = Untouched(null) if drawn_anew else self._reference(precision)
+        return guard("other-randomness", run, untouched, precision)
+
+    def _told(
+        self, times: Checked, guarded: Guarded, run: TrialRun, seen: Sample, precision: str
+    ) -> Checked:
+        """What becomes of a run by its numbers, and by metrics of the user's own."""
+        worse = self._worse(seen, precision) if guarded.ok else ""
+        refused: Verdict | None = None if guarded.ok and not worse else "drifted"
+        note = f"{worse or guarded.reason}{self._new_warning(run)}" if refused else ""
+        if not refused:
+            self.knows(run)
+        drift, tolerance = guarded.drift, guarded.tolerance
+        return replace(times, refused=refused, note=note, drift=drift, tolerance=tolerance)
+
+    def _new_warning(self, run: TrialRun) -> str:
+        """What the script warns of in this run and not untouched: it may have fallen back."""
+        new = (each for each in run.ending.warnings if _place(each) not in self._warnings)
+        return next((f"; {each[:LONGEST_WARNING]}" for each in new), "")
+
+    def _kept_before(self, changes: Changes) -> Changes:
+        """Those before the last that draw other random numbers than the script itself, if any."""
+        for number in range(len(changes) - 1, 0, -1):
+            if _Plain(changes[:number]) in self._plain:
+                return changes[:number]
+        before = changes[:-1]  # of a search that is resumed
+        return before if "other-randomness" in self._effect(before)[0] else ()
+
+    def _judged(
+        self,
+        effect: Effect,
+        run: Readings,
+        precision: str,
+        kept: Changes = (),
+        moves: Sequence[int] = MOVES,
+    ) -> Guarded:
+        """Held against as few untouched runs as will do: each more may allow more."""
+        found = guard(effect, run, Untouched(self._readings(SEED, kept=kept)), precision)
+        for number in (0,) if effect == "exact" else moves:
+            settled = found.ok or found.drift is None  # what has no drift is wrong by any measure
+            if settled or (number == MOVES[-1] and not found.nearly):
+                break
+            found = guard(effect, run, self._reference(precision, number, kept), precision)
+        return found
+
+    def _reference(self, precision: str, moves: int = 1, kept: Changes = ()) -> Untouched:
+        """The untouched runs: one, the same again, and some moved by a hair in that precision."""
+        null, again = (self._readings(SEED, number=each, kept=kept) for each in (1, 2))
+        numbers = range(1, moves + 1)
+        moved = tuple(self._readings(SEED, precision, number, kept) for number in numbers)
+        return Untouched(null, (again,), moved)
+
+    def _readings(
+        self, seed: int, perturb: str = "", number: int = 1, kept: Changes = ()
+    ) -> Readings:
+        """Those of a run that others are held against, which is made when first needed."""
+        key = _Plain(kept, seed, perturb, number)
+        if key not in self._plain:
+            units = UNITS.get(perturb, 1) if number > 1 else 1
+            plan = Plan(kept, seed, perturb or None, number, units, outputs=True)
+            run, seen = self._run(kept, plan)
+            self._plain[key] = run.readings, seen
+        return self._plain[key][0]
+
+    def _numbers_of(self, changes: Changes, seed: int) -> Readings:
+        return self._run(changes, Plan(changes, seed=seed, outputs=True))[0].readings
+
+    # Metrics of the user's own
+
+    def _check_metrics(self, seen: Sample) -> None:
+        for each in self._metrics:
+            if each.read(seen) is None:
+                raise PitstopError(
+                    f"no number for {each.quality.name} was printed in "
+                    f"{count(len(seen.evidence.steps), 'step')}: check the pattern, or give "
+                    "more --steps"
+                )
+
+    def _worse(self, seen: Sample, precision: str) -> str:
+        """The first metric that is worse than in any untouched run, and by how much."""
+        if self._metrics:
+            self._reference(precision)  # two runs, and one of rounding: metrics are as noisy
+        for each in self._metrics:
+            untouched = [other for key, (_, other) in self._plain.items() if not key.kept]
+            read = [each.read(other) for other in untouched]
+            plain = [number for number in read if number is not None]
+            ours = each.read(seen)
+            if ours is None:
+                return f"printed no {each.quality.name}"
+            worst = min(plain) if each.quality.higher_is_better else max(plain)
+            apart = (ours - worst) / (abs(worst) or 1.0)
+            if (-apart if each.quality.higher_is_better else apart) > SMALLEST:
+                name = each.quality.name
+                return f"{name} {ours:.4g} instead of {worst:.4g}, {precise_percent(apart)}"
+        return ""
+
+
+def _loosest(effects: set[Effect]) -> Effect:
+    """What numbers may do that come from the same random numbers."""
+    usual: list[Effect] = [each for each in effects if each != "other-randomness"]
+    return max(usual, key=EFFECTS.index, default="rounding")
+
+
+def _place(warning: str) -> str:
+    """Where it comes from: what it says may have numbers in it that differ from run to run."""
+    return warning.partition(WARNS)[0]
