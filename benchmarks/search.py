@@ -132,9 +132,14 @@ class Simulated:
         return self.script.step_s * math.prod(1 - gain for gain in gains)
 
     def check(
-        self, changes: Changes, toggle: Toggle | None = None, patience_s: Patience = forever
+        self,
+        changes: Changes,
+        toggle: Toggle | None = None,
+        patience_s: Patience = forever,
+        new: int = 1,
     ) -> Checked:
         """Its numbers hold where it runs."""
+        del new
         begins_s, room_s = self._begins_s(changes), patience_s()
         if begins_s > room_s:
             self.clock_s += room_s

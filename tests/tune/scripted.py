@@ -40,7 +40,7 @@ class Script:
     psnr: object = lambda _: 30.0
     declined: str = ""
     batch: object = lambda _: "same"
-    effect: str = ""  # of the change on this script's numbers
+    effect: object = ""  # of the change on this script's numbers, or a function of its name
     first_ms: float = 100.0  # the first step
     blocks: list = field(default_factory=list)
     plans: list = field(default_factory=list)
@@ -64,8 +64,9 @@ class Scripted:
         steps = (Step(script.first_ms), *[Step(100.0)] * (script.steps - 1)) * bool(script.steps)
         steps = tuple(map(Step, self.steps_ms)) or steps
         self.evidence = Evidence(steps=steps, warmup_steps=min(3, script.steps))
+        effect = script.effect if callable(script.effect) else lambda _: script.effect
         self.outcomes = [
-            Outcome(each.name, {}, 1, script.declined, script.effect) for each in wanted.changes
+            Outcome(each.name, {}, 1, script.declined, effect(each.name)) for each in wanted.changes
         ]
         self.readings = Readings(losses, batches=(script.batch(wanted),) * len(losses))
         self.recording = Sample(self.evidence, 4, (f"psnr={script.psnr(wanted)}",))

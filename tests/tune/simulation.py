@@ -81,7 +81,7 @@ class Simulated:
     def _peak(self, changes):
         return int((2 + sum(self.peak_gib.get(each.name, 0) for each in changes)) * GIB)
 
-    def check(self, changes, toggle=None, patience_s=None):
+    def check(self, changes, toggle=None, patience_s=None, new=1):
         ms = self._once("check", changes, COSTS.steps)
         if not changes:
             self.clock_s += COSTS.run_s  # the untouched script runs twice
@@ -94,7 +94,6 @@ class Simulated:
         workers = changes[-1].options.get("workers") if changes else None
         share = self.waits.get(workers, 1.0)
         found = Checked(None, "", ms, peak, 0.0, 1e-5, steps=steps, times=times, waits=share)
-        new = toggle.changes if toggle else 1
         if any(each.name in self.seeds for each in changes[-new:]):
             return replace(found, drift=None, tolerance=None, needs_seeds=True)
         return found

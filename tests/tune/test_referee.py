@@ -176,6 +176,55 @@ def test_what_comes_after_other_batches_is_held_against_the_run_before_it(track)
     assert track(spoilt).check(wanted("loader", "exact")).refused == "drifted"  # when resumed
 
 
+def test_what_is_open_is_never_taken_for_kept(track):
+    """Of a group, one draws otherwise and spoils all: alone it was no gain, and no seed was run."""
+
+    def spoilt(asked):
+        names = [each.name for each in asked.changes]
+        draws = random.Random(f"{asked.seed} {'loader' in names} {'exact' in names}")
+        wrong = 5.0 if "exact" in names else 1.0
+        return [wrong * draws.uniform(0.5, 1.5) * each for each in rounding(asked)]
+
+    script = Script(spoilt, effect=lambda name: "other-randomness" if name == "exact" else "")
+    ours = track(script)
+    assert ours.check(wanted("loader")).needs_seeds
+    assert ours.over_seeds(wanted("loader")).refused is None
+    assert ours.check(wanted("loader", "exact")).needs_seeds
+    for again in (ours, track(script)):  # when resumed
+        assert again.check(wanted("loader", "exact", "fused"), new=2).needs_seeds
+        assert again.over_seeds(wanted("loader", "exact", "fused")).refused == "drifted"
+        assert again.check(wanted("loader", "fused")).refused is None
+
+
+def test_a_search_that_is_resumed_holds_what_comes_after_other_draws_as_strictly(track):
+    def losses(asked):
+        names = [each.name for each in asked.changes]
+        draws = random.Random(f"{asked.seed} {'bf16' in names}")
+        wrong = 1.02 if "exact" in names else 1.0
+        return [wrong * draws.uniform(0.5, 1.5) for _ in range(6)]
+
+    script = Script(losses, effect=lambda name: "other-randomness" if name == "bf16" else "")
+    ours = track(script)
+    assert ours.check(wanted("bf16")).needs_seeds
+    assert ours.over_seeds(wanted("bf16")).refused is None
+    runs = len(script.plans)
+    assert ours.check(wanted("bf16", "exact")).refused == "drifted"
+    assert len(script.plans) == runs + 2  # itself, and what was kept once more
+    assert track(script).check(wanted("bf16", "exact")).refused == "drifted"
+
+
+def test_a_metric_that_becomes_worse_is_seen_over_seeds_too(track):
+    def random_data(asked):
+        draws = random.Random(f"{asked.seed} {asked.changes}")
+        return [draws.uniform(0.9, 1.1) for _ in range(6)]
+
+    for psnr, refused in ((29.0, "drifted"), (30.0, None)):
+        script = Script(random_data, psnr=lambda asked, ours=psnr: ours if asked.changes else 30.0)
+        ours = track(script, (PSNR,))
+        assert ours.check(wanted("loader")).needs_seeds
+        assert ours.over_seeds(wanted("loader")).refused == refused
+
+
 def test_untouched_runs_are_made_once(track):
     script = Script(rounding)
     ours = track(script)

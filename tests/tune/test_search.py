@@ -418,7 +418,7 @@ def test_ctrl_c_in_the_proof_keeps_its_finished_pairs():
 
 def test_twice_the_batch_is_not_much_slower_because_its_step_is_longer():
     class Larger(Simulated):
-        def check(self, changes, toggle=None, patience_s=None):
+        def check(self, changes, toggle=None, patience_s=None, new=1):
             found = super().check(changes, toggle, patience_s)
             return replace(found, batch=8 if changes else 4)
 

@@ -70,7 +70,7 @@ def test_a_run_that_does_not_end_leaves_the_proof_its_time():
     track = Simulated(lambda on: 80.0 if on else 100.0, budget_s=180.0)
     honest, given = track.check, []
 
-    def check(changes, toggle=None, patience_s=0.0):
+    def check(changes, toggle=None, patience_s=0.0, new=1):
         if not any(each.name == "compile" for each in changes):
             return honest(changes, toggle, patience_s)
         given.append((patience_s(), track.left_s()))
@@ -128,7 +128,7 @@ def test_a_budget_that_ends_says_what_was_not_tried_and_still_proves():
 def test_a_first_run_that_hangs_leaves_room_for_the_others():
     track, waited = Simulated(lambda _: 100.0, budget_s=100.0), {}
 
-    def check(changes, toggle=None, patience_s=forever):
+    def check(changes, toggle=None, patience_s=forever, new=1):
         waited[changes and changes[-1].name] = patience_s(), track.left_s()
         return Simulated.check(track, changes, toggle)
 
@@ -201,7 +201,7 @@ def test_a_search_that_is_resumed_waits_no_longer_than_it_has_time(tmp_path):
     """What lies on the disk takes none of it, and is there after the wait."""
 
     class Hangs(Simulated):
-        def check(self, changes, toggle=None, patience_s=forever):
+        def check(self, changes, toggle=None, patience_s=forever, new=1):
             if any(each.name == "compile" for each in changes):
                 self.clock_s += patience_s()
                 raise RunError("not-applicable", "no room in the budget", hasty=True)
@@ -274,7 +274,7 @@ class SlowStart(Simulated):
         self.clock_s += self._later_s(changes)
         return super()._once(kind, changes, steps)
 
-    def check(self, changes, toggle=None, patience_s=None):
+    def check(self, changes, toggle=None, patience_s=None, new=1):
         found = super().check(changes, toggle, patience_s)
         return replace(found, slow_s=self._later_s(changes))
 
@@ -314,7 +314,7 @@ def test_runs_of_a_script_of_known_length_go_on_where_it_has_room():
 
 def test_what_one_passenger_tells_of_the_script_s_length_is_known_to_the_next():
     class Noisy(Uneven):
-        def check(self, changes, toggle=None, patience_s=None):
+        def check(self, changes, toggle=None, patience_s=None, new=1):
             return replace(super().check(changes, toggle, patience_s), noise=0.06)
 
     asked = []

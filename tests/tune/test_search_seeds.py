@@ -4,7 +4,16 @@ import pytest
 
 from pitstop.tune.found import PASSENGER, Asked
 from pitstop.tune.track import Checked, RunError
-from tune.simulation import LOADER, Simulated, Uneven, candidate, loader_bound, search, verdicts
+from tune.simulation import (
+    GIB,
+    LOADER,
+    Simulated,
+    Uneven,
+    candidate,
+    loader_bound,
+    search,
+    verdicts,
+)
 
 HOLDS = Checked(drift=0.02, tolerance=0.05)
 DRIFTS = Checked("drifted", "mean loss over 3 seeds 20 % apart", drift=0.2, tolerance=0.05)
@@ -50,6 +59,31 @@ def test_where_the_best_number_of_workers_drifts_over_seeds_the_next_is_tried():
     found = search(Unlucky(loader_bound, seeds={"loader": HOLDS}), [LOADER])
     assert verdicts(found) == {"loader workers=2": "drifted", "loader workers=1": "kept"}
     assert [each.options for each in found.kept] == [{"workers": 1}]
+
+
+def test_of_many_that_drift_over_seeds_no_more_are_timed_than_the_budget_allows():
+    many = candidate(
+        "loader", toggles=False, options=tuple({"workers": n} for n in (1, 2, 4, 8)), predicted=0.4
+    )
+    for budget_s, timed in ((200.0, 1), (3600.0, 4)):
+        track = Simulated(
+            lambda on: 100 + 10 / on["loader"]["workers"] if on else 180,
+            budget_s=budget_s,
+            seeds={"loader": DRIFTS},
+        )
+        found = search(track, [many])
+        drifted = [each for each in found.trials if each.verdict == "drifted"]
+        assert len(drifted) == timed
+        assert track.left_s() > -60
+        rest = {each.note for each in found.trials if each not in drifted}
+        assert rest == ({"not timed, since the budget is spent"} if timed == 1 else set())
+
+
+def test_the_memory_of_options_that_are_behind_is_held_against_that_of_before():
+    track = Simulated(loader_bound, seeds={"loader": HOLDS}, peak_gib={"loader": 1})
+    found = search(track, [LOADER])
+    assert verdicts(found) == {"loader workers=1": "not-faster", "loader workers=2": "kept"}
+    assert [each.memory.before for each in found.trials] == [2 * GIB] * 2
 
 
 def test_a_run_of_other_seeds_that_fails_costs_that_trial_only():

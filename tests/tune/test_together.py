@@ -74,7 +74,7 @@ def test_a_passenger_of_a_group_goes_where_longer_blocks_show_it():
             lengths[toggle.changes, len(changes)].add(toggle.steps)
             return Simulated._switched(self, changes, toggle, first)
 
-        def check(self, changes, toggle=None, patience_s=None):
+        def check(self, changes, toggle=None, patience_s=None, new=1):
             return replace(Simulated.check(self, changes, toggle, patience_s), noise=0.06)
 
     gains = {"tf32": 0.96, "fused-optimizer": 0.95, "channels-last": 1.0}
@@ -97,12 +97,12 @@ def test_a_passenger_of_a_group_goes_where_longer_blocks_show_it():
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
-@pytest.mark.parametrize("length", [70, 150])
+@pytest.mark.parametrize("length", [50, 55, 70, 150])
 def test_where_the_script_ends_before_calm_blocks_shorter_ones_follow_and_no_second_check(
     length, goes_on
 ):
     class Noisy(Uneven):
-        def check(self, changes, toggle=None, patience_s=None):
+        def check(self, changes, toggle=None, patience_s=None, new=1):
             return replace(Uneven.check(self, changes, toggle, patience_s), noise=0.06)
 
         def _switched(self, changes, toggle, first=0):
@@ -115,11 +115,10 @@ def test_where_the_script_ends_before_calm_blocks_shorter_ones_follow_and_no_sec
     found = search(track, SMALL, Asked(metrics=() if goes_on else (psnr,)))
     assert verdicts(found)[TOGETHER] == "kept"
     assert track.runs("check", *TOGETHER.split(" + ")) == 1
-    first, *rest = [each for each in lengths if each]
-    assert first == 14
-    assert rest
-    assert max(rest) < 14
-    assert max(rest[:2]) * 12 >= (length - COSTS.steps) / 2  # and not much shorter than they can be
+    rest = [each for each in lengths if each]
+    assert rest[-1] < 14
+    assert max(rest) == 14 or length < 60
+    assert rest[-1] * 12 >= (length - COSTS.steps) / 2  # and not much shorter than they can be
 
 
 @pytest.mark.parametrize("promised", [None, 0.001, 0.3])
@@ -142,7 +141,7 @@ def test_what_drowned_is_tried_together_before_what_compiles(promised):
 def test_numbers_that_drift_only_together_are_refused():
     track = Uneven(small_gains, noise=0.0, budget_s=300.0)
 
-    def check(changes, toggle=None, patience_s=None):
+    def check(changes, toggle=None, patience_s=None, new=1):
         found = Simulated.check(track, changes, toggle, patience_s)
         return replace(found, refused="drifted", note="loss") if len(changes) == 3 else found
 
@@ -155,7 +154,7 @@ def test_numbers_that_drift_only_together_are_refused():
 def test_what_drifts_together_does_not_spoil_the_others():
     track = Uneven(small_gains, noise=0.0, budget_s=3600.0)
 
-    def check(changes, toggle=None, patience_s=None):
+    def check(changes, toggle=None, patience_s=None, new=1):
         found = Simulated.check(track, changes, toggle, patience_s)
         both = {"tf32", "bf16"} <= {each.name for each in changes}
         return replace(found, refused="drifted", note="loss") if both else found
@@ -172,7 +171,7 @@ def test_what_drifts_together_does_not_spoil_the_others():
 @pytest.mark.parametrize("length", [90, 120])
 def test_a_script_that_ends_before_long_blocks_is_timed_in_short_ones(length):
     class Noisy(Uneven):
-        def check(self, changes, toggle=None, patience_s=None):
+        def check(self, changes, toggle=None, patience_s=None, new=1):
             return replace(Simulated.check(self, changes, toggle, patience_s), noise=0.06)
 
     track = Noisy(small_gains, noise=0.0, budget_s=3600.0, length=length)
@@ -196,7 +195,7 @@ def test_a_group_of_which_no_block_is_timed_is_left_alone():
 def test_a_group_that_hangs_leaves_the_proof_its_time():
     track, waited = Uneven(small_gains, noise=0.0, budget_s=300.0), []
 
-    def check(changes, toggle=None, patience_s=forever):
+    def check(changes, toggle=None, patience_s=forever, new=1):
         if toggle and toggle.changes == 3:
             waited.append((patience_s(), track.left_s()))
             raise failing()

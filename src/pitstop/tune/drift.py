@@ -43,13 +43,14 @@ def learning_apart(run: Readings, null: Readings) -> list[float]:
     return _farthest(_columns(run), _columns(null))
 
 
-def stopped(run: Readings, null: Readings) -> str:
-    """What learns in the untouched run and here does not; empty: nothing."""
-    ours, theirs = ([_steps(each) for each in _columns(of)[::2]] for of in (run, null))
-    for number, steps in enumerate(theirs):
-        if steps and not any(ours[number : number + 1]):
-            return f"optimizer {number + 1} takes no step"
-    if ours == theirs and (lost := run.idle & null.learns):
+def stopped(runs: Sequence[Readings], nulls: Sequence[Readings]) -> str:
+    """What learns in each untouched run and in none of these, seed by seed; empty: nothing."""
+    ours, theirs = ([_stepping(each) for each in of] for of in (runs, nulls))
+    if still := set.intersection(*map(set, theirs)) - set().union(*ours):
+        return f"optimizer {min(still) + 1} takes no step"
+    idle = frozenset.intersection(*(each.idle for each in runs))
+    learns = frozenset.intersection(*(each.learns for each in nulls))
+    if ours == theirs and (lost := idle & learns):
         number, many = Counter(number for number, _ in lost).most_common(1)[0]
         return f"optimizer {number + 1} no longer moves {many} of its parameters"
     return ""
@@ -64,9 +65,11 @@ def less_done(run: Readings, null: Readings) -> str:
     return ""
 
 
-def _steps(numbers: Numbers) -> list[int]:
-    """Those in which an optimizer steps."""
-    return [step for step, each in enumerate(numbers) if each is not None]
+def _stepping(readings: Readings) -> dict[int, list[int]]:
+    """The steps in which each optimizer steps, of those that do."""
+    columns = enumerate(_columns(readings)[::2])
+    found = {x: [step for step, each in enumerate(of) if each is not None] for x, of in columns}
+    return {number: steps for number, steps in found.items() if steps}
 
 
 def _columns(readings: Readings) -> list[Numbers]:

@@ -22,12 +22,11 @@ draws random numbers, and only the mean loss over three seeds can be compared. I
 far off as the seeds of the untouched script are from each other. Those begin with other weights,
 whereas both sides of one seed begin with the same: it may be no more than three times as far off as
 these differences are from each other. With normal noise a change that does no harm is refused 5
-times of 100 at most. What moves in all runs of the untouched script must move in one of these.
+times of 100 at most. What learns with each seed must learn with one of them, and nothing may break.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from statistics import fmean
 
 from pitstop.core.units import precise_percent
@@ -119,15 +118,18 @@ def _other_randomness(
             return replace(found, reason=f"equal batches, {found.reason}")
     else:
         found = Guarded(False, reason="the batches differ")
-    both = (untouched.null, *untouched.other_seeds), (run, *other_seeds)
-    columns = [
-        (null, ours) for null, ours in zip(*map(_means, both), strict=False) if null and ours
-    ]
-    if min(map(len, both)) < SEEDS or not columns:
-        return replace(found, needs_seeds=bool(columns))
-    if wrong := stopped(_never(both[1]), _always(both[0])):
-        return Guarded(False, reason=f"{wrong}, with any of {len(both[1])} seeds")
-    verdicts = [_of_seeds(null, ours, floor, found.reason) for null, ours in columns]
+    nulls, runs = (untouched.null, *untouched.other_seeds), (run, *other_seeds)
+    theirs, ours = _means(nulls), _means(runs)
+    if min(len(nulls), len(runs)) < SEEDS:
+        return replace(found, needs_seeds=bool(theirs and ours))
+    broken = (newly_broken(*both) for both in zip(runs, nulls, strict=True))
+    if wrong := next(filter(None, broken), ""):
+        return Guarded(False, reason=f"{wrong}, with another seed")
+    if wrong := stopped(runs, nulls):
+        return Guarded(False, reason=f"{wrong}, with any of {SEEDS} seeds")
+    if not theirs or theirs.keys() - ours.keys():
+        return Guarded(False, reason=f"{found.reason}, and a loss is not there with each seed")
+    verdicts = [_of_seeds(theirs[each], ours[each], floor, found.reason) for each in theirs]
     return max(verdicts, key=lambda each: (not each.ok, each.drift or 0.0))
 
 
@@ -135,7 +137,7 @@ def _of_seeds(null: Sequence[float], ours: Sequence[float], floor: float, before
     """Hold the mean losses of some seeds against those of the untouched script."""
     size = max(abs(fmean(null)), abs(fmean(ours))) or 1.0
     drift = abs(fmean(ours) - fmean(null)) / size
-    pairs = zip(null, ours, strict=False)  # of one seed each
+    pairs = zip(null, ours, strict=True)  # of one seed each
     differ = [(b - a) / max(abs(a), abs(b), SMALL * size) for a, b in pairs]
     allowed = max(min(SPREADS * _range(null) / size, PAIRED * _range(differ)), floor)
     if drift > allowed and min(null) == max(null):
@@ -153,16 +155,6 @@ def _range(numbers: Sequence[float]) -> float:
     return max(numbers) - min(numbers)
 
 
-def _never(runs: Sequence[Readings]) -> Readings:
-    """The first, with what moves in none of them."""
-    return replace(runs[0], idle=frozenset.intersection(*(each.idle for each in runs)))
-
-
-def _always(runs: Sequence[Readings]) -> Readings:
-    """The first, with what moves in all of them."""
-    return replace(runs[0], learns=frozenset.intersection(*(each.learns for each in runs)))
-
-
 def _within(
     run: Readings, untouched: Untouched, effect: str, precision: str, whole: bool = True
 ) -> Guarded:
@@ -171,7 +163,8 @@ def _within(
     And is it the ``whole`` of it? What a worker says is not heard.
     """
     null = untouched.null
-    if wrong := other_shapes(run, null) or stopped(run, null) or (whole and less_done(run, null)):
+    less = less_done(run, null) if whole else ""
+    if wrong := other_shapes(run, null) or stopped([run], [null]) or less:
         return Guarded(False, reason=wrong)
     exact = effect == "exact"
     found: Guarded | None = None
@@ -232,11 +225,11 @@ def _same_batches(run: Readings, null: Readings) -> bool:
     return bool(run.batches and null.batches) and not other_batches(run, null)
 
 
-def _means(runs: Sequence[Readings]) -> list[list[float]]:
-    """The mean of each loss of a step in each run: opposite ones would cancel out."""
-    columns = zip_longest(*map(series, runs), fillvalue=())
-    known = [[[x for x in losses if x is not None] for losses in column] for column in columns]
-    return [[fmean(losses) for losses in column if losses] for column in known]
+def _means(runs: Sequence[Readings]) -> dict[int, list[float]]:
+    """The mean of each loss of a step that all runs have: together, opposite ones would cancel."""
+    columns = enumerate(zip(*map(series, runs), strict=False))
+    known = {x: [[y for y in losses if y is not None] for losses in of] for x, of in columns}
+    return {x: [fmean(losses) for losses in of] for x, of in known.items() if all(of)}
 
 
 def _floor(precision: str) -> float:

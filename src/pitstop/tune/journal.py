@@ -56,12 +56,16 @@ class Journal:
         self.known_s = sum(each.took_s for known in self._known.values() for each in known)
 
     def check(
-        self, changes: Changes, toggle: Toggle | None = None, patience_s: Patience = forever
+        self,
+        changes: Changes,
+        toggle: Toggle | None = None,
+        patience_s: Patience = forever,
+        new: int = 1,
     ) -> Checked:
         """The numbers of a run with these changes."""
 
         def ask() -> Entry:
-            return Entry("", checked=self._track.check(changes, toggle, patience_s))
+            return Entry("", checked=self._track.check(changes, toggle, patience_s, new))
 
         kind = f"check and {_blocks(toggle)}" if toggle else "check"
         return self._answer(_question(kind, changes), ask).checked

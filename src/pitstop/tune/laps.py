@@ -43,26 +43,20 @@ def first_run(standing: Standing, candidate: Candidate, wanted: Wanted) -> Check
 
 def weighed(standing: Standing, candidate: Candidate, wanted: Wanted, checked: Checked) -> Trial:
     """The verdict on a change whose numbers hold, as far as one run can tell."""
-    try:
-        trial = _by_goal(standing, candidate, wanted, checked)
-        return weigh.over_seeds(standing.track, (*standing.changes, wanted), checked, trial)
-    except RunError as error:
-        return told(standing, candidate, wanted, error.verdict, checked, error.note)
-
-
-def _by_goal(standing: Standing, candidate: Candidate, wanted: Wanted, checked: Checked) -> Trial:
-    """Likewise, by its time or its memory alone."""
     if standing.asked.goal == "memory":
         verdict, note = weigh.by_memory(standing.base, checked)
         return told(standing, candidate, wanted, verdict, checked, note)
-    if not checked.times.before and _hopeless(standing, checked):
-        note = "much slower in its first run than the runs around it"
-        return told(standing, candidate, wanted, "not-faster", checked, note)
-    if _too_slow_to_start(standing, candidate, checked):
-        later_s = standing.slower_start_s(checked)
-        note = f"no room in the budget for its pairs: each run starts {later_s:.0f} s later"
-        return told(standing, candidate, wanted, "not-applicable", checked, note)
-    times = timed(standing, candidate, standing.changes, clear_or_hopeless, checked.times)
+    try:
+        if not checked.times.before and _hopeless(standing, checked):
+            note = "much slower in its first run than the runs around it"
+            return told(standing, candidate, wanted, "not-faster", checked, note)
+        if _too_slow_to_start(standing, candidate, checked):
+            later_s = standing.slower_start_s(checked)
+            note = f"no room in the budget for its pairs: each run starts {later_s:.0f} s later"
+            return told(standing, candidate, wanted, "not-applicable", checked, note)
+        times = timed(standing, candidate, standing.changes, clear_or_hopeless, checked.times)
+    except RunError as error:
+        return told(standing, candidate, wanted, error.verdict, checked, error.note)
     limit, name = standing.asked.limit_bytes, label(wanted)
     trial = weigh.by_time(name, standing.base, checked, times, limit)
     disturbed = checked.others >= BUSY or _disturbed(standing, times)

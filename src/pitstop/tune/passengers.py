@@ -101,7 +101,7 @@ class Passengers:
         """Whether the numbers hold without a passenger: the others were tried on top of it."""
         track = self._now.track
         try:
-            checked = track.check(others)
+            checked = track.check(others, new=len(others))
             return not (track.over_seeds(others) if checked.needs_seeds else checked).refused
         except RunError:
             return False

@@ -61,7 +61,11 @@ class Processes:
         self._referee = Referee(course.changes, course.precision, course.metrics, self._run)
 
     def check(
-        self, changes: Changes, toggle: Toggle | None = None, patience_s: Patience = forever
+        self,
+        changes: Changes,
+        toggle: Toggle | None = None,
+        patience_s: Patience = forever,
+        new: int = 1,
     ) -> Checked:
         """Run it once with these changes, and look at its numbers; then time the last of them."""
         if toggle:  # on in all that count
@@ -84,7 +88,7 @@ class Processes:
         )
         if not changes:
             return self._referee.null(run, seen, times)
-        return self._referee.held(changes, run, seen, times)
+        return self._referee.held(changes, new, (run, seen), times)
 
     def over_seeds(self, changes: Changes) -> Checked:
         """The verdict on numbers that a check left open."""

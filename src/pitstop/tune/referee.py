@@ -73,80 +73,75 @@ class Referee:
         apart = abs(first - second) / max(first, second)
         return replace(times, note=f"{numbers}; step times {percent(apart)} apart", apart=apart)
 
-    def held(self, changes: Changes, run: TrialRun, seen: Sample, times: Checked) -> Checked:
-        """A run with changes, held against the untouched ones."""
-        effects, precision = self._effect(changes)
-        drawn = {each.name for each in run.outcomes if each.effect == "other-randomness"}
-        effects |= {"other-randomness"} if drawn else set()
-        guarded = self._guarded(changes, run.readings, effects, precision, drawn)
+    def held(self, changes: Changes, new: int, run: Run, times: Checked) -> Checked:
+        """A run with changes, the last so many of them new, held against the untouched ones."""
+        guarded = self._guarded(changes, new, run[0].readings, _drawn(run[0]))
         if guarded.needs_seeds:
-            self._open[_Plain(changes)] = run, seen
+            self._open[_Plain(changes)] = run
             return replace(times, needs_seeds=True)
-        if guarded.ok and "other-randomness" in effects:  # later ones are held against this
-            self._plain[_Plain(changes)] = run.readings, seen
-        return self._told(times, guarded, run, seen, precision)
+        return self._told(changes, guarded, run, times)
 
     def over_seeds(self, changes: Changes) -> Checked:
         """The verdict on numbers that one run left open."""
         this = _Plain(changes)
         if this not in self._open:  # a search that is resumed
             self._open[this] = self._run(changes, Plan(changes, seed=SEED, outputs=True))
-        run, seen = self._open.pop(this)
-        seeds, (_, precision) = range(SEED + 1, SEED + SEEDS), self._effect(changes)
-        ours = [self._numbers_of(changes, seed) for seed in seeds]
-        theirs = tuple(self._readings(seed) for seed in seeds)
+        run = self._open.pop(this)
+        plans = [Plan(changes, seed=seed, outputs=True) for seed in range(SEED + 1, SEED + SEEDS)]
+        ours = [self._run(changes, each)[0].readings for each in plans]
+        theirs = tuple(self._readings(each.seed or SEED) for each in plans)
         untouched = Untouched(self._readings(SEED), other_seeds=theirs)
-        guarded = guard("other-randomness", run.readings, untouched, precision, ours)
-        if guarded.ok:
-            self._plain[this] = run.readings, seen
-        return self._told(Checked(), guarded, run, seen, precision)
+        _, precision = self._effect(changes)
+        guarded = guard("other-randomness", run[0].readings, untouched, precision, ours)
+        return self._told(changes, guarded, run, Checked())
 
     def knows(self, run: TrialRun) -> None:
         """What it warns of is no news later on."""
         self._warnings |= set(map(_place, run.ending.warnings))
 
-    def _effect(self, changes: Changes) -> tuple[set[Effect], str]:
-        """What all changes together do to the numbers, and the coarsest precision in the run."""
+    def _effect(self, changes: Changes, drawn: Set[str] = frozenset()) -> tuple[set[Effect], str]:
+        """What all changes together do to the numbers, and the coarsest precision in the run.
+
+        ``drawn`` are those that turned out to bring other randomness.
+        """
         chosen = [self._changes[wanted.name] for wanted in changes]
         known = (self._precision, *(each.precision for each in chosen))
         precision = max(known, key=lambda name: FLOORS.get(name, 0.0))
-        return {each.effect for each in chosen}, precision
+        effects = {each.effect for each in chosen}
+        if any(each.name in drawn for each in chosen):
+            effects.add("other-randomness")
+        return effects, precision
 
-    def _guarded(
-        self,
-        changes: Changes,
-        run: Readings,
-        effects: set[Effect],
-        precision: str,
-        drawn: Set[str],
-    ) -> Guarded:
+    def _guarded(self, changes: Changes, new: int, run: Readings, drawn: Set[str]) -> Guarded:
         """Hold the run against the untouched ones; other randomness only where that is needed.
 
-        ``drawn`` are the changes that turned out to bring some.
+        What is new and draws nothing is held against a run with what was kept before it.
         """
+        effects, precision = self._effect(changes, drawn)
         null = self._readings(SEED)
         drawn_anew = "other-randomness" in effects and other_batches(run, null)
         moves = (0,) if drawn_anew else MOVES  # what rounding does to others tells nothing
         found = self._judged(_loosest(effects), run, precision, moves=moves)
         if found.ok or "other-randomness" not in effects:
             return found
-        if kept := self._kept_before(changes):
-            new = changes[len(kept) :]
-            mine, finer = self._effect(new)
-            if "other-randomness" not in mine and drawn.isdisjoint(each.name for each in new):
-                return self._judged(_loosest(mine), run, finer, kept)
+        kept, last = changes[:-new], changes[-new:]
+        mine, finer = self._effect(last, drawn)
+        if "other-randomness" not in mine:
+            return self._judged(_loosest(mine), run, finer, kept)
         untouched = Untouched(null) if drawn_anew else self._reference(precision)
         return guard("other-randomness", run, untouched, precision)
 
-    def _told(
-        self, times: Checked, guarded: Guarded, run: TrialRun, seen: Sample, precision: str
-    ) -> Checked:
+    def _told(self, changes: Changes, guarded: Guarded, run: Run, times: Checked) -> Checked:
         """What becomes of a run by its numbers, and by metrics of the user's own."""
+        trial, seen = run
+        effects, precision = self._effect(changes, _drawn(trial))
         worse = self._worse(seen, precision) if guarded.ok else ""
         refused: Verdict | None = None if guarded.ok and not worse else "drifted"
-        note = f"{worse or guarded.reason}{self._new_warning(run)}" if refused else ""
+        note = f"{worse or guarded.reason}{self._new_warning(trial)}" if refused else ""
         if not refused:
-            self.knows(run)
+            self.knows(trial)
+            if "other-randomness" in effects:  # later ones are held against this
+                self._plain[_Plain(changes)] = trial.readings, seen
         drift, tolerance = guarded.drift, guarded.tolerance
         return replace(times, refused=refused, note=note, drift=drift, tolerance=tolerance)
 
@@ -154,14 +149,6 @@ class Referee:
         """What the script warns of in this run and not untouched: it may have fallen back."""
         new = (each for each in run.ending.warnings if _place(each) not in self._warnings)
         return next((f"; {each[:LONGEST_WARNING]}" for each in new), "")
-
-    def _kept_before(self, changes: Changes) -> Changes:
-        """Those before the last that draw other random numbers than the script itself, if any."""
-        for number in range(len(changes) - 1, 0, -1):
-            if _Plain(changes[:number]) in self._plain:
-                return changes[:number]
-        before = changes[:-1]  # of a search that is resumed
-        return before if "other-randomness" in self._effect(before)[0] else ()
 
     def _judged(
         self,
@@ -199,9 +186,6 @@ class Referee:
             self._plain[key] = run.readings, seen
         return self._plain[key][0]
 
-    def _numbers_of(self, changes: Changes, seed: int) -> Readings:
-        return self._run(changes, Plan(changes, seed=seed, outputs=True))[0].readings
-
     # Metrics of the user's own
 
     def _check_metrics(self, seen: Sample) -> None:
@@ -230,6 +214,11 @@ class Referee:
                 name = each.quality.name
                 return f"{name} {ours:.4g} instead of {worst:.4g}, {precise_percent(apart)}"
         return ""
+
+
+def _drawn(run: TrialRun) -> set[str]:
+    """The changes that turned out to bring other randomness to this script."""
+    return {each.name for each in run.outcomes if each.effect == "other-randomness"}
 
 
 def _loosest(effects: set[Effect]) -> Effect:

@@ -35,7 +35,7 @@ from dataclasses import replace
 
 from pitstop.compare.pairs import SMALLEST
 from pitstop.core.trial import Trial
-from pitstop.tune import budget
+from pitstop.tune import budget, weigh
 from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import LATE, Candidate, rival, spared
 from pitstop.tune.found import Asked, Found, Listener
@@ -74,7 +74,7 @@ class Search:
         self._now = Standing(track, costs, asked)
         self._joined: list[Candidate] = []  # those that were kept together
         self._again: list[Candidate] = []  # the last of what drowned that was tried once more
-        self._idle: list[Candidate] = []  # whose numbers held, and which were no gain
+        self._idle: list[Candidate] = []  # whose numbers held, or are open, and which were no gain
         self.found = Found()
 
     def run(self, candidates: Sequence[Candidate]) -> Found:
@@ -174,16 +174,24 @@ class Search:
     def _best_of(
         self, candidate: Candidate, fine: Sequence[tuple[Wanted, Checked]]
     ) -> Iterator[Trial]:
-        """The first of some sets of options is timed; the next where it drifts over seeds."""
+        """The first of some sets of options is timed; the next where it is refused then."""
         for place, (best, checked) in enumerate(fine):
-            trial = self._decided(replace(candidate, options=(best.options,)), best, checked)
-            if trial.verdict != "drifted":
-                for wanted, slower in fine[place + 1 :]:
-                    note = f"in its first run behind {label(best)}"
-                    yield told(self._now, candidate, wanted, "not-faster", slower, note)
-            yield trial
-            if trial.verdict != "drifted":
-                break
+            alone = replace(candidate, options=(best.options,))
+            if place and self._now.spare_s(alone) < self._now.costs.timing_s(alone):
+                note = f"not timed, since {SPENT}"
+                yield told(self._now, candidate, best, "not-applicable", checked, note)
+                continue
+            behind = [
+                told(self._now, candidate, wanted, "not-faster", slower, note)
+                for note in [f"in its first run behind {label(best)}"]
+                for wanted, slower in fine[place + 1 :]
+            ]
+            trial = self._decided(alone, best, checked)
+            if trial.verdict in REFUSED:
+                yield trial
+                continue
+            yield from (*behind, trial)
+            break
 
     def _has_enough(self, candidate: Candidate, fine: Sequence[tuple[Wanted, Checked]]) -> str:
         """Why another number of workers would do no better; empty where one might."""
@@ -207,8 +215,9 @@ class Search:
         now, left_s = self._now, self._track.left_s()
         candidate = replace(candidate, waits=checked.waits > WAITS)
         trial = weighed(now, candidate, wanted, checked)
+        took_s = left_s - self._track.left_s()  # with what it had compiled before
+        trial = weigh.over_seeds(self._track, (*now.changes, wanted), checked, trial)
         if trial.verdict == "kept":
-            took_s = left_s - self._track.left_s()  # with what it had compiled before
             slower_s = now.slower_start_s(checked)
             if took_s > now.costs.begin_s:  # a process of its own, which found that compiled
                 slower_s = min(slower_s, took_s - now.costs.begin_s)
@@ -284,8 +293,8 @@ class Search:
         checked, trial = together.tried(
             now.changes, now.base, limit, lambda: now.left_s(*group) - later_s, goes_on
         )
-        if together.costs.length is not None:  # as was learned by this
-            now.costs = now.costs.of_length(together.costs.length)
+        if together.costs.length is not None:
+            now.ends_after(together.costs.length)
         if trial.verdict == "kept":
             now.keep(group, checked, now.slower_start_s(checked))
             self._joined += group if len(group) > 1 else []

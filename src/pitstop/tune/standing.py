@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pitstop.tune.budget import Costs
+from pitstop.compare.pairs import LOOKS
+from pitstop.tune.budget import Costs, toggled_steps
 from pitstop.tune.candidates import Candidate
 from pitstop.tune.found import Asked
 from pitstop.tune.plan import Toggle
@@ -68,6 +69,11 @@ class Standing:
         """A change that this script does not let be switched, after all."""
         self.fresh.add(candidate.change.name)
         return replace(candidate, change=replace(candidate.change, toggles=False))
+
+    def ends_after(self, steps: int) -> None:
+        """The script has that many, or some more: of interest where a usual second look has not."""
+        if steps <= toggled_steps(replace(self.costs.toggle, pairs=LOOKS[1])):
+            self.costs = self.costs.of_length(steps)
 
     def ended_early(self, toggle: Toggle, blocks: int) -> None:
         """The script has no more steps than that, and so many pairs of blocks."""

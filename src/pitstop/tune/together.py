@@ -47,10 +47,16 @@ class Together:
     """Some changes as one: their numbers, and their time in blocks of steps."""
 
     def __init__(
-        self, track: Track, costs: Costs, group: Sequence[Candidate], pairs: int = MOST
+        self,
+        track: Track,
+        costs: Costs,
+        group: Sequence[Candidate],
+        pairs: int = MOST,
+        usual: Costs | None = None,
     ) -> None:
         self._track = track
         self.costs = costs.settled(*group)  # also by how long the script turns out to be
+        self._usual = (usual or costs).settled(*group)
         self._pairs = pairs
         self._wanted: list[Wanted] = [wanted for each in group for wanted in each.wanted()]
         self.name = JOIN.join(map(label, self._wanted))
@@ -73,6 +79,7 @@ class Together:
                 changes,
                 toggle if goes_on else None,
                 lambda: max(LEAST_PATIENCE * self.least_s, left_s()),
+                new=len(self._wanted),
             )
             if checked.refused:
                 trial = weigh.trial(self.name, checked.refused, base, checked, checked.note)
@@ -90,7 +97,7 @@ class Together:
     ) -> Pairs[float]:
         """Pairs of blocks, of shorter ones where the script ends before enough of these."""
         times = checked.times
-        for _ in range(2):
+        for _ in range(3):
             known = len(times.before) // 2 * 2
             looks = self.costs.looks(left_s(), toggles=True, known=known)
             number = len(self._wanted)
@@ -99,6 +106,8 @@ class Together:
                 return times
             new = Pairs(times.before[known:], times.after[known:])
             self._ended(self.costs.toggle, new, checked.steps)
+            if not self.costs.pairs:  # as far as is known: an odd pair is not among them
+                self.costs = self._usual
         raise RunError("not-applicable", ENDS_EARLY)
 
     def _are_all(self, times: Pairs[float]) -> bool:
@@ -117,7 +126,7 @@ def closest_first(
 
     One alone that was timed by as many pairs as can be is told more by longer blocks only.
     """
-    tries = [Together(track, calmer, group) for calmer in costs.calmer(noise)]
+    tries = [Together(track, each, group, usual=costs) for each in costs.calmer(noise)]
     looked = [trial.step.pairs for each, trial in found if each in group and trial.step]
     if looked != [MOST]:
         tries += [Together(track, costs, group, pairs) for pairs in MANY_TO_FEW]

@@ -35,7 +35,7 @@ class RunError(Exception):
 class Checked:
     """A fresh run with some changes, its numbers held against those of the untouched script."""
 
-    refused: Verdict | None = None  # null: it ran, and its numbers hold
+    refused: Verdict | None = None  # null: it ran, and its numbers hold, or are open
     note: str = ""
     step_ms: float | None = None
     peak_bytes: int | None = None
@@ -60,11 +60,16 @@ class Track(Protocol):
     known_s: float  # of what is left, so much is that of answers on the disk, from before
 
     def check(
-        self, changes: Changes, toggle: Toggle | None = None, patience_s: Patience = forever
+        self,
+        changes: Changes,
+        toggle: Toggle | None = None,
+        patience_s: Patience = forever,
+        new: int = 1,
     ) -> Checked:
         """Run it once with these changes, and look at its numbers; not longer than ``patience_s``.
 
-        With a toggle the run goes on: the last of them are switched off and on, and timed.
+        So many of the last are new, the others were kept before. With a toggle the run goes on: the
+        last of them are switched off and on, and timed.
         """
 
     def over_seeds(self, changes: Changes) -> Checked:

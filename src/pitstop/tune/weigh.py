@@ -12,7 +12,7 @@ from pitstop.core.timing import Timing
 from pitstop.core.trial import Trial, Verdict
 from pitstop.core.units import binary_bytes, count, percent
 from pitstop.tune.looks import EARLIEST, cannot_help, compared
-from pitstop.tune.track import Changes, Checked, Track
+from pitstop.tune.track import Changes, Checked, RunError, Track
 
 FEWEST_SAMPLES = 4  # that a Timing is made of
 PEAK = pairs.Quality("peak memory", "bytes")
@@ -62,7 +62,10 @@ def over_seeds(track: Track, changes: Changes, checked: Checked, found: Trial) -
     """
     if found.verdict != "kept" or not checked.needs_seeds:
         return found
-    numbers = track.over_seeds(changes)
+    try:
+        numbers = track.over_seeds(changes)
+    except RunError as error:
+        numbers = Checked(error.verdict, error.note)
     found = replace(found, drift=numbers.drift, tolerance=numbers.tolerance)
     if not numbers.refused:
         return found
