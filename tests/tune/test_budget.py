@@ -6,8 +6,10 @@ import pytest
 
 from pitstop.core.errors import PitstopError
 from pitstop.tune.budget import choose, estimate, toggled_steps, within
+from pitstop.tune.found import Asked
 from pitstop.tune.pit_stop import expected
 from pitstop.tune.plan import Toggle
+from pitstop.tune.standing import Standing
 from tune.simulation import COSTS, candidate
 
 TOGGLED, FRESH = candidate("tf32"), candidate("loader", toggles=False, options=({}, {}))
@@ -196,3 +198,19 @@ def test_a_budget_without_room_for_any_change_is_an_error_that_says_what_is_need
     with pytest.raises(PitstopError, match=r"too few for any change: tf32 alone .* --budget \d"):
         expected([FRESH, TOGGLED], COSTS, 20.0)
     assert "to try: tf32" in expected([FRESH, TOGGLED], COSTS, 25.0)  # if the disk was cold
+
+
+def test_longer_blocks_leave_room_for_a_first_look_in_a_script_that_ends():
+    assert next(COSTS.calmer(0.2)).toggle.steps == 14
+    short = next(COSTS.of_length(150).calmer(0.2))
+    assert 4 < short.toggle.steps < 12
+    assert short.pairs >= 6
+    assert not list(COSTS.of_length(60).calmer(0.2))
+
+
+@pytest.mark.parametrize(("steps", "length"), [(60, 60), (100, 100), (150, None)])
+def test_a_length_is_of_interest_where_a_usual_second_look_takes_more(steps, length):
+    """What is known is the least that the script has: some more may do for what comes later."""
+    standing = Standing(None, COSTS, Asked())
+    standing.ends_after(steps)
+    assert standing.costs.length == length

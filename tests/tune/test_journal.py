@@ -177,6 +177,13 @@ def test_what_seeds_told_is_known(tmp_path):
     assert len(track.log) == runs
 
 
+def test_how_many_changes_are_new_is_handed_on(tmp_path):
+    journal = Journal(Simulated(faster, seeds={"loader": Checked()}), tmp_path)
+    changes = (Wanted("loader"), Wanted("tf32"))
+    assert not journal.check(changes).needs_seeds
+    assert journal.check(changes, new=2).needs_seeds
+
+
 def test_options_tell_questions_apart(tmp_path):
     track = Simulated(faster, refused={"loader": Checked("failed", "no")})
     journal = Journal(track, tmp_path)

@@ -50,14 +50,19 @@ def test_what_is_faster_or_smaller_goes_where_they_do_not(goal):
     assert found.kept == found.proof == ()
 
 
-def test_where_the_best_number_of_workers_drifts_over_seeds_the_next_is_tried():
+@pytest.mark.parametrize("verdict", ["drifted", "failed"])
+def test_where_the_best_number_of_workers_does_not_hold_over_seeds_the_next_is_tried(verdict):
     class Unlucky(Simulated):
         def over_seeds(self, changes):
             super().over_seeds(changes)
-            return DRIFTS if changes[-1].options["workers"] == 2 else HOLDS
+            if changes[-1].options["workers"] == 1:
+                return HOLDS
+            if verdict == "failed":
+                raise RunError("failed", "RuntimeError: seed 1")
+            return DRIFTS
 
     found = search(Unlucky(loader_bound, seeds={"loader": HOLDS}), [LOADER])
-    assert verdicts(found) == {"loader workers=2": "drifted", "loader workers=1": "kept"}
+    assert verdicts(found) == {"loader workers=2": verdict, "loader workers=1": "kept"}
     assert [each.options for each in found.kept] == [{"workers": 1}]
 
 
@@ -98,7 +103,7 @@ def test_a_run_of_other_seeds_that_fails_costs_that_trial_only():
 
 @pytest.mark.parametrize(("numbers", "verdict"), [(HOLDS, "kept"), (DRIFTS, "drifted")])
 def test_what_drowned_one_by_one_is_held_against_seeds_together(numbers, verdict):
-    names = ("tf32", "fused-optimizer", CHANGE.change.name)
+    names = (CHANGE.change.name, "tf32", "fused-optimizer")
     track = Uneven(
         lambda on: 100.0 * 0.98 ** len(on),
         noise=0.0,
@@ -113,17 +118,20 @@ def test_what_drowned_one_by_one_is_held_against_seeds_together(numbers, verdict
 
 @pytest.mark.parametrize("numbers", [HOLDS, DRIFTS])
 def test_a_passenger_stays_where_the_others_do_not_hold_over_seeds_without_it(numbers):
-    """Once compiled, tf32 is no gain; that the others hold without it is asked anew."""
+    """Beside bf16, tf32 is no gain; that the others hold without it is asked anew."""
+    other = CHANGE.change.name
 
     class Later(Simulated):
         def over_seeds(self, changes):
             super().over_seeds(changes)
-            return HOLDS if len(changes) == 2 else numbers
+            return HOLDS if "tf32" in {each.name for each in changes} else numbers
 
-    track = Later(
-        lambda on: 60.0 if CHANGE.change.name in on else 90.0 if on else 100.0,
-        seeds={CHANGE.change.name: HOLDS},
-    )
-    found = search(track, [candidate("tf32"), CHANGE])
-    assert len(found.kept) == (1 if numbers is HOLDS else 2)
+    def step_ms(on):
+        alone = 0.9 if "tf32" in on and "bf16" not in on else 1.0
+        return 100.0 * alone * (0.7 if other in on else 1.0) * (0.7 if "bf16" in on else 1.0)
+
+    track = Later(step_ms, seeds={other: HOLDS})
+    found = search(track, [candidate("tf32"), CHANGE, candidate("bf16")])
+    assert track.runs("seeds", other, "bf16") == 2
+    assert len(found.kept) == (2 if numbers is HOLDS else 3)
     assert (found.trials[0].note == PASSENGER) == (numbers is HOLDS)

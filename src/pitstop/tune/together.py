@@ -10,7 +10,7 @@ from pitstop.tune import weigh
 from pitstop.tune.budget import MOST, Costs
 from pitstop.tune.candidates import Candidate, rival
 from pitstop.tune.looks import tell_enough
-from pitstop.tune.plan import Toggle, Wanted
+from pitstop.tune.plan import Wanted
 from pitstop.tune.timed import in_blocks
 from pitstop.tune.track import LEAST_PATIENCE, Changes, Checked, RunError, Track, label
 
@@ -85,18 +85,18 @@ class Together:
                 trial = weigh.trial(self.name, checked.refused, base, checked, checked.note)
                 return checked, trial
             if goes_on and checked.times.before and not self._are_all(checked.times):
-                self._ended(replace(toggle, warmup=checked.steps + 1), checked.times)
-            times = self._timed(changes, checked, left_s)
+                done = replace(toggle, warmup=checked.steps + 1)
+                self._ended(done.length(2 * len(checked.times.before)))
+            times = self._timed(changes, checked.times, left_s)
             trial = weigh.by_time(self.name, base, checked, times, limit_bytes)
             return checked, weigh.over_seeds(self._track, changes, checked, trial)
         except RunError as error:
             return base, Trial(self.name, error.verdict, note=error.note)
 
     def _timed(
-        self, changes: Changes, checked: Checked, left_s: Callable[[], float]
+        self, changes: Changes, times: Pairs[float], left_s: Callable[[], float]
     ) -> Pairs[float]:
         """Pairs of blocks, of shorter ones where the script ends before enough of these."""
-        times = checked.times
         for _ in range(3):
             known = len(times.before) // 2 * 2
             looks = self.costs.looks(left_s(), toggles=True, known=known)
@@ -104,8 +104,7 @@ class Together:
             times = in_blocks(self._track, changes, self.costs, looks, times, number)
             if len(times.before) >= FEWEST:
                 return times
-            new = Pairs(times.before[known:], times.after[known:])
-            self._ended(self.costs.toggle, new, checked.steps)
+            self._ended(self.costs.toggle.length(2 * (len(times.before) - known)))
             if not self.costs.pairs:  # as far as is known: an odd pair is not among them
                 self.costs = self._usual
         raise RunError("not-applicable", ENDS_EARLY)
@@ -113,10 +112,9 @@ class Together:
     def _are_all(self, times: Pairs[float]) -> bool:
         return len(times.before) >= self._pairs or tell_enough(times)
 
-    def _ended(self, toggle: Toggle, times: Pairs[float], least: int = 0) -> None:
-        """The script had no steps for more of such pairs."""
-        length = toggle.length(2 * len(times.before)) + 1
-        self.costs = self.costs.of_length(max(least, length))
+    def _ended(self, steps: int) -> None:
+        """The script had so many, and none for another pair."""
+        self.costs = self.costs.of_length(steps + 1)
 
 
 def closest_first(
