@@ -181,17 +181,16 @@ class Search:
                 note = f"not timed, since {SPENT}"
                 yield told(self._now, candidate, best, "not-applicable", checked, note)
                 continue
+            note = f"in its first run behind {label(best)}"
             behind = [
                 told(self._now, candidate, wanted, "not-faster", slower, note)
-                for note in [f"in its first run behind {label(best)}"]
                 for wanted, slower in fine[place + 1 :]
             ]
             trial = self._decided(alone, best, checked)
-            if trial.verdict in REFUSED:
-                yield trial
-                continue
-            yield from (*behind, trial)
-            break
+            if trial.verdict not in REFUSED:
+                yield from (*behind, trial)
+                break
+            yield trial
 
     def _has_enough(self, candidate: Candidate, fine: Sequence[tuple[Wanted, Checked]]) -> str:
         """Why another number of workers would do no better; empty where one might."""
