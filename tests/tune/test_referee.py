@@ -11,6 +11,12 @@ from pitstop.tune.endings import Ending
 from tune.scripted import Script, rounding, wanted
 
 
+def random_data(asked):
+    """Losses of batches, or masks, that every seed and every change draws anew."""
+    draws = random.Random(f"{asked.seed} {asked.changes}")
+    return [draws.uniform(0.9, 1.1) for _ in range(6)]
+
+
 def test_a_change_that_only_rounds_is_fine_and_its_drift_is_told(track):
     found = track(Script(rounding)).check(wanted("fused"))
     assert (found.refused, found.batch) == (None, 4)
@@ -92,10 +98,6 @@ def test_a_loader_beside_bf16_is_held_to_what_bf16_may_do(track):
 
 
 def test_a_loader_with_other_batches_is_judged_by_the_mean_over_seeds(track):
-    def random_data(asked):
-        draws = random.Random(f"{asked.seed} {asked.changes}")
-        return [draws.uniform(0.9, 1.1) for _ in range(6)]
-
     script = Script(random_data)
     ours = track(script)
     assert ours.check(wanted("loader")).needs_seeds
@@ -113,10 +115,6 @@ def test_a_loader_with_other_batches_is_judged_by_the_mean_over_seeds(track):
 
 
 def test_where_batches_differ_rounding_tells_nothing_and_is_not_asked(track):
-    def random_data(asked):
-        draws = random.Random(f"{asked.seed} {asked.changes}")
-        return [draws.uniform(0.9, 1.1) for _ in range(6)]
-
     for batch, moved in ((lambda asked: str(asked.changes), False), (lambda _: "same", True)):
         script = Script(random_data, batch=batch)
         assert track(script).check(wanted("loader")).needs_seeds
@@ -138,12 +136,8 @@ def test_what_learns_less_over_seeds_has_drifted(track):
 
 
 def test_a_change_that_makes_dropout_fall_elsewhere_is_judged_by_the_mean_over_seeds(track):
-    def other_masks(asked):
-        draws = random.Random(f"{asked.seed} {asked.changes}")
-        return [draws.uniform(0.9, 1.1) for _ in range(6)]
-
-    assert track(Script(other_masks)).check(wanted("fused")).refused == "drifted"
-    script = Script(other_masks, effect="other-randomness")
+    assert track(Script(random_data)).check(wanted("fused")).refused == "drifted"
+    script = Script(random_data, effect="other-randomness")
     ours = track(script)
     assert ours.check(wanted("fused")).needs_seeds
     assert ours.over_seeds(wanted("fused")).refused is None
@@ -153,13 +147,13 @@ def test_a_change_that_makes_dropout_fall_elsewhere_is_judged_by_the_mean_over_s
 def test_what_comes_after_other_batches_is_held_against_the_run_before_it(track):
     """The mean over seeds would let a network that learns nothing pass."""
 
-    def random_data(asked):
+    def loader_data(asked):
         kept = [each.name for each in asked.changes if each.name == "loader"]
         draws = random.Random(f"{asked.seed} {kept}")
         size = rounding(asked)
         return [draws.uniform(0.5, 1.5) * each for each in size]
 
-    script = Script(random_data)
+    script = Script(loader_data)
     ours = track(script)
     assert ours.check(wanted("loader")).needs_seeds
     assert ours.over_seeds(wanted("loader")).refused is None
@@ -167,7 +161,7 @@ def test_what_comes_after_other_batches_is_held_against_the_run_before_it(track)
     assert ours.check(wanted("loader", "fused")).refused is None
     assert {each.seed for each in script.plans[runs:]} == {0}
     spoilt = Script(
-        lambda asked: [x * (1 + 0.02 * ("exact" in str(asked))) for x in random_data(asked)]
+        lambda asked: [x * (1 + 0.02 * ("exact" in str(asked))) for x in loader_data(asked)]
     )
     ours = track(spoilt)
     assert ours.check(wanted("loader")).needs_seeds
@@ -214,10 +208,6 @@ def test_a_search_that_is_resumed_holds_what_comes_after_other_draws_as_strictly
 
 
 def test_a_metric_that_becomes_worse_is_seen_over_seeds_too(track):
-    def random_data(asked):
-        draws = random.Random(f"{asked.seed} {asked.changes}")
-        return [draws.uniform(0.9, 1.1) for _ in range(6)]
-
     for psnr, refused in ((29.0, "drifted"), (30.0, None)):
         script = Script(random_data, psnr=lambda asked, ours=psnr: ours if asked.changes else 30.0)
         ours = track(script, (PSNR,))
