@@ -1,55 +1,12 @@
-import ast
 import re
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from pitstop.core.errors import PitstopError
-from pitstop.core.evidence import (
-    Evidence,
-    Line,
-    Loader,
-    ModuleCall,
-    Operation,
-    Optimizer,
-    Settings,
-)
-from pitstop.tune.patch import make_patch, write_patch
-from pitstop.tune.plan import Wanted
+from pitstop.tune.patch import make_patch
+from tune.sourced import NET, TRAIN, added, dropped, evidence_of, patched, wanted, write
 
-TRAIN = """\
-# trains a network
-import argparse
-
-import torch
-from torch.utils.data import DataLoader
-
-from net import Net
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--workers", type=int, default=0)
-    args = parser.parse_args()
-    loader = DataLoader(data, batch_size=4, num_workers=args.workers)  # the loader
-    model = Net().to("cuda")
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        out = model(x)
-        loss = criterion(out, y)  # of this batch
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        torch.cuda.empty_cache()
-
-
-if __name__ == "__main__":
-    main()
-"""
 TRAINER = """\
 import torch
 from torch import nn, optim
@@ -79,104 +36,6 @@ class Net(nn.Module):
 \tdef forward(self, x):
 \t\treturn x + checkpoint(self.block, x, use_reentrant=False)
 """
-MODEL = re.compile(r"\b(?:self\.)?(?:model|net|vae|transformer)\(")
-
-
-def numbered(text, pattern):
-    """The lines of a text that match, from 1."""
-    return [number for number, line in enumerate(text.splitlines(), 1) if re.search(pattern, line)]
-
-
-def evidence_of(folder, device="cuda", model=MODEL, kind="Net", learns=True, length=64):
-    """What a recording would say of the files of a folder."""
-    texts = {path: path.read_bytes().decode("latin-1") for path in sorted(folder.rglob("*.py"))}
-
-    def lines(pattern):
-        return [
-            Line(str(path), number, "f")
-            for path, text in texts.items()
-            for number in numbered(text, pattern)
-        ]
-
-    calls = [
-        ModuleCall(
-            kind,
-            kind,
-            each,
-            -1,
-            f"float32[4,3,8,8]@{device}",
-            parameters=9,
-            graph=learns,
-            training=learns,
-        )
-        for each in lines(model)
-    ]
-    inner = [
-        ModuleCall(f"blocks.{number}", "Block", Line("", 0), 0, "", parameters=3)
-        for number in range(2)
-        if calls
-    ]
-    weights = f"float32[4,3,8,8]@{device} float32[8,3,3,3]@{device}"
-    operations = [
-        Operation("aten.convolution.default", each.where, weights, 1, 1.0, call=position)
-        for position, each in enumerate(calls)
-    ]
-    operations += [
-        Operation("aten.native_group_norm.default", each.where, weights, 1, 1.0, call=at)
-        for at, each in enumerate(calls)
-    ]
-    operations += [
-        Operation("aten._to_copy.default", each, "float32[4,3,8,8]@cpu", 1, 1.0, waits=True)
-        for each in lines(r"\.to\(device\)")
-    ]
-    return Evidence(
-        settings=Settings(device=device, tf32_cudnn=True),
-        loaders=tuple(
-            Loader("Data", 0, made=each, length=length, batch_size=4)
-            for each in lines(r"= (?:utils\.)?DataLoader\(")
-        ),
-        optimizers=tuple(
-            Optimizer(name, made=each)
-            for name in ("Adam", "AdamW")
-            for each in lines(rf"\b{name}\(")
-        ),
-        calls=(*calls, *inner),
-        operations=tuple(operations),
-    )
-
-
-def write(folder, **texts):
-    for name, text in texts.items():
-        path = folder / f"{name}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return folder
-
-
-def wanted(*changes):
-    return tuple(Wanted(each) if isinstance(each, str) else Wanted(*each) for each in changes)
-
-
-def patched(folder, *changes, tool=("git", "apply"), **options):
-    """Make the patch, apply it with git, and return it."""
-    patch = make_patch(wanted(*changes), evidence_of(folder, **options), ["train.py"], folder)
-    if patch.text:
-        data = patch.text.encode("utf-8", "surrogateescape")
-        subprocess.run(tool, input=data, cwd=folder, check=True, capture_output=True)
-        for path in folder.rglob("*.py"):
-            ast.parse(path.read_bytes())
-    return patch
-
-
-def added(patch):
-    return [line[1:] for line in patch.text.splitlines() if re.match(r"\+(?!\+\+)", line)]
-
-
-def dropped(patch):
-    return [line[1:].strip() for line in patch.text.splitlines() if re.match(r"-(?!--)", line)]
-
-
-NET = "from torch import nn\n\n\nclass Net(nn.Module):\n    pass\n"
 
 
 @pytest.fixture
@@ -386,72 +245,6 @@ def test_a_setting_is_changed_where_the_source_sets_it(tmp_path, change, before,
     folder = write(tmp_path, train=f"import torch\n{before}\n")
     patched(folder, change)
     assert (folder / "train.py").read_text() == f"import torch\n{after}\n"
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        "import torch\r\n# é\r\nmodel = Net()\r\nloss = model(x)\r\nloss.backward()\r\n".encode(),
-        b"# coding: latin-1\nimport torch\n# \xe9\nmodel = Net()\nloss = model(x)\nloss.backward()",
-        b"\xef\xbb\xbfimport torch\nmodel = Net()\nloss = model(x)\nloss.backward()",
-    ],
-    ids=["CRLF", "latin-1 without a last newline", "byte-order mark"],
-)
-def test_line_ends_and_encoding_stay(tmp_path, data):
-    folder = write(tmp_path, train=data)
-    patched(folder, "bf16", ("compile", {}))
-    end = b"\r\n" if b"\r\n" in data else b"\n"
-    cast = b'with torch.autocast("cuda", dtype=torch.bfloat16):' + end + b"    loss = model(x)"
-    expected = data.replace(b"loss = model(x)", cast)
-    expected = expected.replace(b"Net()", b"Net()" + end + b"model.compile()")
-    assert (folder / "train.py").read_bytes() == expected
-
-
-def test_files_elsewhere_and_installed_ones_are_left_alone(tmp_path):
-    text = "import torch\nmodel = Net()\nloss = model(x)\nloss.backward()\n"
-    write(tmp_path / "lib" / "site-packages", there=text)
-    here = write(tmp_path / "here", train="import torch\nimport there\n")
-    inside = make_patch(wanted("bf16"), evidence_of(tmp_path), ["train.py"], tmp_path)
-    outside = make_patch(wanted("bf16"), evidence_of(tmp_path), ["train.py"], here)
-    assert not inside.text
-    assert not outside.text
-    assert "does not show" in outside.unplaced[0][1]
-
-
-def test_never_writes_over_a_file_unless_told_to(folder):
-    target = folder / "tuned.patch"
-    target.write_text("mine")
-    evidence = evidence_of(folder)
-    with pytest.raises(PitstopError, match="--force"):
-        write_patch(wanted("tf32"), evidence, ["train.py"], folder, target)
-    assert target.read_text() == "mine"
-    patch = write_patch(wanted("tf32", "allocator"), evidence, ["train.py"], folder, target, True)
-    assert target.read_text() == patch.text
-    assert re.search(r"^# Not in it: allocator: .*ALLOC_CONF", patch.text, re.MULTILINE)
-
-
-WORKLOADS = Path(__file__).parents[2] / "src" / "pitstop" / "workloads"
-CALLS = {
-    "frame_interpolation": (r" = self\(x, prev|= self\.loss\(", "VQFlowNet"),
-    "pose_regression": (r"self\.model\(both|self\.model\(new", "PoseNetwork"),
-    "spike_deblur": (r"self\.loss\(self\.model\(", "SpikeVRT"),
-    "tiled_vae": (r"= vae\(clip\)", "VideoVae"),
-    "lora_diffusion": (r"= self\.transformer\($", "FluxTransformer2DModel"),
-}
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_the_patch_of_a_workload_applies_and_says_nothing_twice(tmp_path, name):
-    for path in (WORKLOADS / name).glob("*.py"):
-        write(tmp_path, **{path.stem if path.stem != "slow" else "train": path.read_bytes()})
-    model, kind = CALLS[name]
-    kept = ("bf16", ("loader", {"workers": 2}), "fused-optimizer", ("compile", {}),
-            "no-empty-cache", "checkpointing-off", "cudnn-benchmark")  # fmt: skip
-    patch = patched(tmp_path, *kept, model=re.compile(model), kind=kind)
-    assert {"loader workers=2", "fused-optimizer", "cudnn-benchmark"} <= set(patch.placed) | {
-        each for each, why in patch.unplaced if "already" in why
-    }
-    assert patched(tmp_path, *kept, model=re.compile(model), kind=kind).text == ""
 
 
 METHOD = """\

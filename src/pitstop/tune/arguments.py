@@ -9,7 +9,7 @@ from pitstop.core.evidence import Loader
 from pitstop.core.finding import Edit
 from pitstop.scan.edits import add_argument, newline, replace
 from pitstop.scan.source import Source
-from pitstop.tune.sites import Left, Sites, calls_at, quoted, show
+from pitstop.tune.sites import Left, Sites, calls_at, quoted
 
 OWN_LINE = re.compile(r",[ \t]*(?:#[^\r\n]*)?(?=[\r\n])")  # the rest of a line that ends in a comma
 POSITIONS = {  # among the arguments of a DataLoader
@@ -34,7 +34,7 @@ class LoaderCall:
 def loader_calls(sites: Sites) -> Iterator[LoaderCall | Left]:
     """The calls that built the loaders of the run, each once."""
     for loader in {each.made: each for each in sites.evidence.loaders}.values():
-        where = show(loader.made, sites.root)
+        where = sites.show(loader.made)
         spot = sites.find(loader.made)
         found = [each for each in calls_at(*spot) if _is_loader(each)] if spot else []
         if spot and found:

@@ -10,7 +10,7 @@ from pitstop.core.evidence import ModuleCall
 from pitstop.scan.scopes import reaching
 from pitstop.scan.source import Source
 from pitstop.scan.vocabulary import TENSOR_METHODS
-from pitstop.tune.sites import Left, Sites, calls_at, show
+from pitstop.tune.sites import Left, Sites, calls_at
 
 # Methods of a model that return it, or that belong to setting it up.
 SETTLING = {"to", "cuda", "cpu", "eval", "train", "half", "float", "bfloat16", "compile", "apply"}
@@ -94,8 +94,7 @@ def model_calls(sites: Sites) -> Iterator[ModelCall | Left]:
             yield ModelCall(seen, *spot, call)
         else:
             yield Left(
-                f"{seen.kind} is called where the source does not show it, "
-                f"{show(seen.where, sites.root)}"
+                f"{seen.kind} is called where the source does not show it, {sites.show(seen.where)}"
             )
 
 

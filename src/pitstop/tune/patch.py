@@ -13,13 +13,13 @@ from pitstop.core.finding import Edit
 from pitstop.scan.decode import encode
 from pitstop.tune.plan import Options, Wanted
 from pitstop.tune.sites import Left, Sites
-from pitstop.tune.sources import UserFile, name_in, read_files, script_of
+from pitstop.tune.sources import UserFile, folder_of, name_in, read_files, script_of
 from pitstop.tune.track import Changes, label
 
 PERMANENT = "pitstop.tune.permanent"  # the package that holds ours, one per file
 NO_END = "\\ No newline at end of file\n"
 HEADER = """\
-# Kept by `pitstop tune`. To apply it, in the folder it was made for:  git apply {name}
+# Kept by `pitstop tune`. To apply it, in {root}:  git apply {name}
 """
 
 Permanent = Callable[[Sites, Options], Iterator[Edit | Left]]
@@ -30,6 +30,7 @@ class Patch:
     """A diff, which kept changes are in it, and for each that is not why, and what to write."""
 
     text: str = ""  # empty where nothing has a place; other bytes than UTF-8 as surrogates
+    root: Path = Path()  # the folder that it is for
     placed: tuple[str, ...] = ()
     unplaced: tuple[tuple[str, str], ...] = ()
 
@@ -38,14 +39,14 @@ def write_patch(
     kept: Changes,
     evidence: Evidence,
     words: Sequence[str],
-    root: Path,
+    here: Path,
     target: Path,
     force: bool = False,
 ) -> Patch:
-    """Write the patch for a command's source below ``root``; no file where nothing has a place."""
+    """Write the patch for the source of a command; no file where nothing has a place."""
     if target.exists() and not force:
         raise PitstopError(f"{target} exists already; give --force to replace it")
-    patch = make_patch(kept, evidence, words, root)
+    patch = make_patch(kept, evidence, words, here)
     if patch.text:
         try:
             target.write_bytes(patch.text.encode("utf-8", "surrogateescape"))
@@ -56,15 +57,17 @@ def write_patch(
     return patch
 
 
-def make_patch(kept: Changes, evidence: Evidence, words: Sequence[str], root: Path) -> Patch:
-    """The patch of the source below ``root`` as it is now; nothing is written.
+def make_patch(kept: Changes, evidence: Evidence, words: Sequence[str], here: Path) -> Patch:
+    """The patch of a command's source as it is now; nothing is written.
 
-    ``evidence`` is of the untouched run of this very source, ``words`` are its command.
+    ``evidence`` is of the untouched run of this very source, ``words`` are its command, both in the
+    folder ``here``.
     """
-    script = script_of(words, root)
-    files = read_files(script, evidence, root)
+    script = script_of(words, here)
+    root = folder_of(script, evidence, here)
+    files = read_files(script, evidence, root, here)
     name = name_in(script, root) if script else ""
-    sites = Sites(files, evidence, root, name if name in files else "")
+    sites = Sites(files, evidence, root, here, name if name in files else "")
     placed: list[str] = []
     unplaced: list[tuple[str, str]] = []
     for wanted in kept:
@@ -74,7 +77,8 @@ def make_patch(kept: Changes, evidence: Evidence, words: Sequence[str], root: Pa
         unplaced += [(label(wanted), each) for each in reasons]
         sites = after
     diff = "".join(_diff(each) for each in sites.files.values())
-    return Patch(_header(unplaced) + diff if diff else "", tuple(placed), tuple(unplaced))
+    text = _header(root, unplaced) + diff if diff else ""
+    return Patch(text, root, tuple(placed), tuple(unplaced))
 
 
 def _place(sites: Sites, wanted: Wanted) -> tuple[Sites, list[str]]:
@@ -103,9 +107,9 @@ def _permanent(name: str) -> Permanent | None:
     return found
 
 
-def _header(unplaced: Sequence[tuple[str, str]]) -> str:
+def _header(root: Path, unplaced: Sequence[tuple[str, str]]) -> str:
     lines = [f"# Not in it: {change}: {reason}\n" for change, reason in unplaced]
-    return HEADER.format(name="tuned.patch") + "".join(lines)
+    return HEADER.format(root=root.resolve(), name="tuned.patch") + "".join(lines)
 
 
 def _diff(file: UserFile) -> str:

@@ -1,5 +1,6 @@
 """The pit stop: a first run, what to try, the search, what came of it."""
 
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -241,9 +242,13 @@ def _kept(asked: Session, folder: Path, tuned: Path, found: Found, profile: Repo
 
 def _patched(asked: Session, target: Path, found: Found, profile: Report) -> Iterator[str]:
     """Write the diff that makes it permanent; say what is in it, and what has no place there."""
-    patch = write_patch(found.kept, profile.ranks[0], asked.words, Path.cwd(), target, force=True)
+    here = Path.cwd()
+    patch = write_patch(found.kept, profile.ranks[0], asked.words, here, target, force=True)
     if patch.text:
-        yield f"git apply {target} writes into the source: {', '.join(patch.placed)}"
+        apply = f"git apply {target}"
+        if patch.root != here:
+            apply = shlex.join(["git", "-C", str(patch.root), "apply", str(target.resolve())])
+        yield f"{apply} writes into the source: {', '.join(patch.placed)}"
     if "loader" in {each.partition(" ")[0] for each in patch.placed}:
         yield SHUFFLES
     for change, why in patch.unplaced:

@@ -28,7 +28,8 @@ class Sites:
 
     files: Mapping[str, UserFile]
     evidence: Evidence
-    root: Path
+    root: Path  # of the patch: names of files are relative to it
+    here: Path  # where the script ran: paths of recorded lines are relative to it
     script: str = ""  # its name; empty where it is not one of the files
 
     @property
@@ -43,9 +44,14 @@ class Sites:
 
     def find(self, where: Line) -> tuple[Source, int] | None:
         """A recorded line in the source as it is now."""
-        file = self.files.get(name_in(Path(where.path), self.root)) if where.path else None
+        file = self.files.get(self._name(where)) if where.path else None
         line = file.line(where.line) if file else 0
         return (file.source, line) if file and line else None
+
+    def show(self, where: Line) -> str:
+        """A recorded line as people read it: ``train.py:12``."""
+        name = self._name(where) if where.path else "a library"
+        return f"{name or where.path}:{where.line}"
 
     def after(self, edits: Iterable[Edit]) -> "Sites":
         """The files after some edits of one change; all of them or, by an exception, none."""
@@ -55,10 +61,8 @@ class Sites:
         changed = {name: self.files[name].edited(each) for name, each in by_file.items()}
         return replace(self, files={**self.files, **changed})
 
-
-def show(where: Line, root: Path) -> str:
-    """A recorded line as people read it: ``train.py:12``."""
-    return f"{name_in(Path(where.path), root) or where.path or 'a library'}:{where.line}"
+    def _name(self, where: Line) -> str:
+        return name_in(self.here / where.path, self.root)
 
 
 def calls_at(source: Source, line: int) -> list[ast.Call]:
@@ -143,7 +147,7 @@ def set_up(sites: Sites, line: str) -> Iterator[Edit | Left]:
     """A line below the script's imports; ``{torch}`` in it is what the file calls torch."""
     file = sites.files.get(sites.script)
     if file is None:
-        yield Left(f"the script is not below this folder: write {line.format(torch='torch')} in it")
+        yield Left(f"the script is no file of yours: write {line.format(torch='torch')} in it")
         return
     name, imports = torch_name(file.source)
     text = line.format(torch=name)

@@ -64,11 +64,28 @@ def script_of(words: Sequence[str], root: Path) -> Path | None:
     return None
 
 
-def read_files(script: Path | None, evidence: Evidence, root: Path) -> dict[str, UserFile]:
+def folder_of(script: Path | None, evidence: Evidence, here: Path) -> Path:
+    """The folder that a patch is for: this one, or the project where the run has files elsewhere.
+
+    The project of a script is the repository that it is in, else its own folder.
+    """
+    if script is None:
+        return here
+    above = (here / script).resolve().parents
+    project = next((each for each in above if (each / ".git").exists()), above[0])
+    files = [here / script, *(here / each for each in _mentioned(evidence))]
+    elsewhere = any(name_in(each, project) and not name_in(each, here) for each in files)
+    return project if elsewhere else here
+
+
+def read_files(
+    script: Path | None, evidence: Evidence, root: Path, here: Path
+) -> dict[str, UserFile]:
     """The script, the files that the run's lines are in, and what they import, by name."""
-    first = [script] if script else []
-    waiting = [*first, *(Path(each) for each in _mentioned(evidence))]
-    folders = [root, root / "src", *(each.parent for each in first)]
+    first = [here / script] if script else []
+    waiting = [*first, *(here / each for each in _mentioned(evidence))]
+    tops = dict.fromkeys((here, root))
+    folders = [*tops, *(each / "src" for each in tops), *(each.parent for each in first)]
     found: dict[str, UserFile] = {}
     while waiting and len(found) < MOST_FILES:
         path = waiting.pop(0)

@@ -7,7 +7,7 @@ from pitstop.core.finding import Edit
 from pitstop.scan.edits import add_argument
 from pitstop.tune.changes.fused_optimizer import CHOICES, FUSED
 from pitstop.tune.plan import Options
-from pitstop.tune.sites import Left, Sites, calls_at, in_file, show
+from pitstop.tune.sites import Left, Sites, calls_at, in_file
 
 FUSED_ON_CPU_ONLY = {"Adagrad"}  # on a GPU only lately
 FOREACH_ON_CPU = {"Adadelta", "Adafactor", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"}
@@ -43,5 +43,5 @@ def _argument(sites: Sites, optimizer: Optimizer, way: str) -> Iterator[Edit | L
         if not any(each.arg in CHOICES for each in call.keywords):
             yield from in_file(source, [add_argument(source, call, f"{way}=True")])
         return
-    where = show(optimizer.made, sites.root)
+    where = sites.show(optimizer.made)
     yield Left(f"{optimizer.name} of {where} is built in a roundabout way: give it {way}=True")

@@ -11,7 +11,7 @@ from pitstop.scan.edits import add_argument
 from pitstop.scan.source import Source
 from pitstop.tune.plan import Options
 from pitstop.tune.seen import writing_weights
-from pitstop.tune.sites import Left, Sites, calls_at, in_file, show
+from pitstop.tune.sites import Left, Sites, calls_at, in_file
 
 
 def no_attention_weights(sites: Sites, _: Options) -> Iterator[Edit | Left]:
@@ -23,7 +23,7 @@ def no_attention_weights(sites: Sites, _: Options) -> Iterator[Edit | Left]:
             edits = [add_argument(spot[0], each, "need_weights=False") for each in found]
             yield from in_file(spot[0], edits)
         else:
-            yield Left(f"{show(where, sites.root)}: give MultiheadAttention need_weights=False")
+            yield Left(f"{sites.show(where)}: give MultiheadAttention need_weights=False")
 
 
 def _calls(sites: Sites, source: Source, where: Line, line: int) -> list[ast.Call]:

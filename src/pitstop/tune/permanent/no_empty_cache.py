@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Edit
 from pitstop.scan.edits import remove_statement
 from pitstop.tune.plan import Options
-from pitstop.tune.sites import Left, Sites, in_file, show
+from pitstop.tune.sites import Left, Sites, in_file
 
 EMPTYING = "torch.cuda.empty_cache"  # as it is recorded, too
 
@@ -18,7 +18,7 @@ def no_empty_cache(sites: Sites, _: Options) -> Iterator[Edit | Left]:
         if spot := sites.find(where):
             seen.add((spot[0].path, spot[1]))
         else:
-            yield Left(f"{show(where, sites.root)} empties it, which is not in this folder")
+            yield Left(f"{sites.show(where)} empties it, which is no file of yours")
     for source in sites.sources:
         for call in source.calls(EMPTYING):
             statement = source.statement(call)

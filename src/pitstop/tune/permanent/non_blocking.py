@@ -10,7 +10,7 @@ from pitstop.diagnose.waits import COPIES
 from pitstop.scan.edits import add_argument
 from pitstop.scan.source import Source
 from pitstop.tune.plan import Options
-from pitstop.tune.sites import Left, Sites, calls_at, in_file, show
+from pitstop.tune.sites import Left, Sites, calls_at, in_file
 
 MOVING = ("to", "cuda")
 BY_POSITION = {"to": 2, "cuda": 1}  # of ``non_blocking``
@@ -30,7 +30,7 @@ def non_blocking(sites: Sites, _: Options) -> Iterator[Edit | Left]:
             ]
             yield from in_file(spot[0], edits)
         else:
-            yield Left(f"no .to(...) at {show(where, sites.root)}: give the copy non_blocking=True")
+            yield Left(f"no .to(...) at {sites.show(where)}: give the copy non_blocking=True")
 
 
 def _from_host(operation: Operation) -> bool:

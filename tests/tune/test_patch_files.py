@@ -1,0 +1,115 @@
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pitstop.core.errors import PitstopError
+from pitstop.tune.patch import make_patch, write_patch
+from tune.sourced import NET, TRAIN, evidence_of, patched, wanted, write
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write(tmp_path, train=TRAIN, net=NET)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "import torch\r\n# é\r\nmodel = Net()\r\nloss = model(x)\r\nloss.backward()\r\n".encode(),
+        b"# coding: latin-1\nimport torch\n# \xe9\nmodel = Net()\nloss = model(x)\nloss.backward()",
+        b"\xef\xbb\xbfimport torch\nmodel = Net()\nloss = model(x)\nloss.backward()",
+    ],
+    ids=["CRLF", "latin-1 without a last newline", "byte-order mark"],
+)
+def test_line_ends_and_encoding_stay(tmp_path, data):
+    folder = write(tmp_path, train=data)
+    patched(folder, "bf16", ("compile", {}))
+    end = b"\r\n" if b"\r\n" in data else b"\n"
+    cast = b'with torch.autocast("cuda", dtype=torch.bfloat16):' + end + b"    loss = model(x)"
+    expected = data.replace(b"loss = model(x)", cast)
+    expected = expected.replace(b"Net()", b"Net()" + end + b"model.compile()")
+    assert (folder / "train.py").read_bytes() == expected
+
+
+def test_files_elsewhere_and_installed_ones_are_left_alone(tmp_path):
+    text = "import torch\nmodel = Net()\nloss = model(x)\nloss.backward()\n"
+    write(tmp_path / "lib" / "site-packages", there=text)
+    here = write(tmp_path / "here", train="import torch\nimport there\n")
+    inside = make_patch(wanted("bf16"), evidence_of(tmp_path), ["train.py"], tmp_path)
+    outside = make_patch(wanted("bf16"), evidence_of(tmp_path), ["train.py"], here)
+    assert not inside.text
+    assert not outside.text
+    assert "does not show" in outside.unplaced[0][1]
+
+
+@pytest.mark.parametrize(
+    ("repository", "script", "here", "root"),
+    [
+        ("", "train.py", "elsewhere", "project"),
+        ("project", "scripts/train.py", "elsewhere", "project"),
+        ("project", "scripts/train.py", "project/scripts", "project"),
+        (".", "train.py", "project", "project"),  # all there is lies here
+        ("", "train.py", ".", "."),
+    ],
+)
+def test_a_run_from_any_folder_has_a_patch_of_its_project(tmp_path, repository, script, here, root):
+    if repository:
+        (tmp_path / repository / ".git").mkdir(parents=True)
+    project, here, root = tmp_path / "project", tmp_path / here, tmp_path / root
+    write(project, net=NET, train=TRAIN)
+    if script != "train.py":
+        (project / script).parent.mkdir()
+        (project / "train.py").rename(project / script)
+        write(project, net=NET + "\n\ndef grown():\n    return torch.optim.Adam(of())\n")
+    here.mkdir(exist_ok=True)
+    words = [os.path.relpath(project / script, here)]
+    evidence = evidence_of(project, base=here)
+    patch = make_patch(wanted("cudnn-benchmark", "fused-optimizer"), evidence, words, here)
+    assert patch.root == root
+    assert f"in {root}:  git apply" in patch.text
+    assert patch.placed == ("cudnn-benchmark", "fused-optimizer")
+    subprocess.run(["git", "apply"], input=patch.text, text=True, cwd=root, check=True)
+    text = (project / script).read_text()
+    assert "cudnn.benchmark = True" in text
+    assert "fused=True" in text
+    grown = (project / "net.py").read_text()
+    assert ("Adam(of(), fused=True)" in grown) == ("Adam" in grown)
+
+
+def test_never_writes_over_a_file_unless_told_to(folder):
+    target = folder / "tuned.patch"
+    target.write_text("mine")
+    evidence = evidence_of(folder)
+    with pytest.raises(PitstopError, match="--force"):
+        write_patch(wanted("tf32"), evidence, ["train.py"], folder, target)
+    assert target.read_text() == "mine"
+    patch = write_patch(wanted("tf32", "allocator"), evidence, ["train.py"], folder, target, True)
+    assert target.read_text() == patch.text
+    assert re.search(r"^# Not in it: allocator: .*ALLOC_CONF", patch.text, re.MULTILINE)
+
+
+WORKLOADS = Path(__file__).parents[2] / "src" / "pitstop" / "workloads"
+CALLS = {
+    "frame_interpolation": (r" = self\(x, prev|= self\.loss\(", "VQFlowNet"),
+    "pose_regression": (r"self\.model\(both|self\.model\(new", "PoseNetwork"),
+    "spike_deblur": (r"self\.loss\(self\.model\(", "SpikeVRT"),
+    "tiled_vae": (r"= vae\(clip\)", "VideoVae"),
+    "lora_diffusion": (r"= self\.transformer\($", "FluxTransformer2DModel"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_patch_of_a_workload_applies_and_says_nothing_twice(tmp_path, name):
+    for path in (WORKLOADS / name).glob("*.py"):
+        write(tmp_path, **{path.stem if path.stem != "slow" else "train": path.read_bytes()})
+    model, kind = CALLS[name]
+    kept = ("bf16", ("loader", {"workers": 2}), "fused-optimizer", ("compile", {}),
+            "no-empty-cache", "checkpointing-off", "cudnn-benchmark")  # fmt: skip
+    patch = patched(tmp_path, *kept, model=re.compile(model), kind=kind)
+    assert {"loader workers=2", "fused-optimizer", "cudnn-benchmark"} <= set(patch.placed) | {
+        each for each, why in patch.unplaced if "already" in why
+    }
+    assert patched(tmp_path, *kept, model=re.compile(model), kind=kind).text == ""
