@@ -105,7 +105,7 @@ searched() {  # NAME MINUTES WORDS ...
   mkdir -p "$folder"
   (cd "$folder" && SIGNAL=INT limit "$seconds" pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${@:3}") 2>&1 | stamped
   cat "$folder/tuned.toml" "$folder/tuned.patch" 2>/dev/null | head -120
-  tar -C "$searches" -czf "$OUT/$name.search.tgz" "$name"
+  tar -C "$searches" --exclude=held -czf "$OUT/$name.search.tgz" "$name"  # held: of use on this machine only
 }
 
 by_hand() {  # NAME ROUNDS SETS ...: an expert's sets, and what `tune:NAME` has kept before; STEPS of each run

@@ -124,6 +124,7 @@ def test_a_real_script_is_tried_left_alone_and_resumed(folder, capfd):
     assert main.run(["tune", "--resume", "--output", "again.json"]) == 0
     assert store.load(Path("again.json"), Report).trials == report.trials
     assert sorted(folder.glob(".pitstop/tune/*/run-*.json")) == runs
+    assert not list(folder.glob(".pitstop/tune/*/held"))  # nothing is to come
 
 
 def test_run_applies_what_was_kept_and_says_what_did_not_take_hold(folder):

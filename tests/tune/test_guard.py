@@ -223,7 +223,7 @@ def test_a_change_of_training_is_held_against_nothing_and_says_so():
 
 
 def image(*pixels):
-    return Readings(outputs=(Output("Decoder", (1, 3, 16, 16), array("f", pixels)),))
+    return Readings(outputs=(Output("Decoder", (1, 3, 16, 16), array("f", pixels).tobytes()),))
 
 
 def test_without_losses_the_outputs_are_compared():

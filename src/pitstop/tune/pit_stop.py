@@ -42,6 +42,7 @@ from pitstop.tune.turns import clock
 UNEVEN = 1.5  # times the median: so much longer than the usual step is the mean one only in bursts
 TUNED = "tuned.toml"
 PATCH = "tuned.patch"
+SHELF = "held"  # the runs that others are held against
 SHUFFLES = (
     "loader in the source: workers that live on draw less, so shuffling differs from epoch 2 on"
 )
@@ -79,13 +80,15 @@ def pit_stop(
             own_precision(untouched),
             (untouched.step_kind, untouched.step_events),
             folder / COMPILED,
+            folder / SHELF,
         )
         if asked.vary:
             result = _sweep(asked, course, profile, screen)
         else:
             result = _search(asked, course, folder, tuned, profile, screen)
     if not result.unfinished:
-        shutil.rmtree(folder / COMPILED, ignore_errors=True)
+        for each in (COMPILED, SHELF):
+            shutil.rmtree(folder / each, ignore_errors=True)
     return result
 
 

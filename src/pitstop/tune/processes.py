@@ -19,6 +19,7 @@ from pitstop.tune.change import Change
 from pitstop.tune.looks import pairs_of
 from pitstop.tune.plan import Block, Plan, Toggle, read_blocks
 from pitstop.tune.referee import SEED, Referee
+from pitstop.tune.shelf import Shelf
 from pitstop.tune.track import LEAST_PATIENCE, Changes, Checked, Patience, RunError, forever, label
 from pitstop.tune.trials import Settings, TrialRun, run_trial
 from pitstop.tune.turns import clock
@@ -41,6 +42,7 @@ class Course:
     precision: str = "float32"  # what the script computes in by itself, at its coarsest
     step_ends: StepEnds = UNKNOWN
     compiled: Path | None = None  # what compilers made, for a search that is resumed
+    shelf: Path | None = None  # the runs that others are held against, likewise
 
 
 class Processes:
@@ -58,7 +60,9 @@ class Processes:
         self._running = running  # hears what each run is for
         self._clock = clock
         self._numbers = count(1)
-        self._referee = Referee(course.changes, course.precision, course.metrics, self._run)
+        self._referee = Referee(
+            course.changes, course.precision, course.metrics, self._run, Shelf(course.shelf)
+        )
 
     def check(
         self,

@@ -15,6 +15,7 @@ from pitstop.tune.plan import ACTIVITY, BATCHES, CALLS, LEARNING, LINES, OUTPUTS
 
 IMAGE_CHANNELS = (1, 3, 4)
 SMALLEST_IMAGE = 16  # pixels on the shorter side
+FLOAT32_BYTES = 4
 
 Parameter = tuple[int, int]  # which of the optimizers, and which of its parameters
 
@@ -25,7 +26,12 @@ class Output:
 
     module: str
     shape: tuple[int, ...]
-    values: "array[float]"
+    data: bytes  # of float32
+
+    @property
+    def values(self) -> "array[float]":
+        """The samples."""
+        return array("f", self.data)
 
     @property
     def is_image(self) -> bool:
@@ -106,12 +112,12 @@ def _activity(folder: Path) -> dict[str, int]:
 def _outputs(folder: Path) -> list[Output]:
     try:
         index = json.loads((folder / OUTPUTS).read_text(encoding="utf-8"))
-        values = array("f", (folder / VALUES).read_bytes())
+        data = (folder / VALUES).read_bytes()
     except (OSError, ValueError):
         return []
     found, begin = [], 0
     for each in index:
-        end = begin + each["values"]
-        found.append(Output(each["module"], tuple(each["shape"]), values[begin:end]))
+        end = begin + FLOAT32_BYTES * each["values"]
+        found.append(Output(each["module"], tuple(each["shape"]), data[begin:end]))
         begin = end
     return found

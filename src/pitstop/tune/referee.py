@@ -5,7 +5,7 @@ weights moved by a hair, with other seeds. Each of them takes as long as a trial
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pitstop.compare.pairs import SMALLEST
 from pitstop.compare.quantities import Quantity, Sample, step_ms
@@ -17,6 +17,7 @@ from pitstop.tune.endings import WARNS
 from pitstop.tune.guard import FLOORS, SEEDS, Guarded, Untouched, guard, other_batches
 from pitstop.tune.plan import Plan
 from pitstop.tune.readings import Readings
+from pitstop.tune.shelf import Held, Shelf, Which
 from pitstop.tune.track import Changes, Checked
 from pitstop.tune.trials import TrialRun
 
@@ -30,19 +31,6 @@ EFFECTS: tuple[Effect, ...] = ("exact", "rounding", "other-randomness", "changes
 Run = tuple[TrialRun, Sample]
 
 
-@dataclass(frozen=True)
-class _Plain:
-    """A run that others are held against: untouched, or with what was kept before them."""
-
-    kept: Changes = ()
-    seed: int = SEED
-    perturb: str = ""
-    number: int = 1
-
-    def __hash__(self) -> int:  # options are a dictionary
-        return hash((len(self.kept), self.seed, self.perturb, self.number))
-
-
 class Referee:
     """What becomes of runs by their numbers, and by metrics of the user's own."""
 
@@ -52,24 +40,24 @@ class Referee:
         precision: str,
         metrics: Sequence[Quantity],
         run: Callable[[Changes, Plan], Run],
+        shelf: Shelf,
     ) -> None:
         self._changes = changes
         self._precision = precision
         self._metrics = metrics
         self._run = run
-        self._plain: dict[_Plain, tuple[Readings, Sample]] = {}
-        self._open: dict[_Plain, Run] = {}  # those of which seeds must tell
+        self._shelf = shelf
+        self._open: dict[str, Run] = {}  # those of which seeds must tell, by name
         self._warnings: set[str] = set()  # where the script warns of something, and numbers hold
 
     def null(self, run: TrialRun, seen: Sample, times: Checked) -> Checked:
         """The untouched script, and how far two runs of it part: in their numbers and time."""
-        self._plain[_Plain()] = run.readings, seen
+        self._shelf.put(Which(), _held((run, seen)))
         self._check_metrics(seen)
-        null, again = (self._readings(SEED, number=each) for each in (1, 2))
-        numbers = guard("exact", again, Untouched(null)).reason.partition(", none allowed")[0]
-        first, second = (
-            step_ms(self._plain[_Plain(number=each)][1].evidence) or 0.0 for each in (1, 2)
-        )
+        null, again = (self._made(Which(number=each)) for each in (1, 2))
+        found = guard("exact", again.readings, Untouched(null.readings))
+        numbers = found.reason.partition(", none allowed")[0]
+        first, second = (step_ms(each.sample.evidence) or 0.0 for each in (null, again))
         apart = abs(first - second) / max(first, second)
         return replace(times, note=f"{numbers}; step times {percent(apart)} apart", apart=apart)
 
@@ -77,19 +65,18 @@ class Referee:
         """A run with changes, the last so many of them new, held against the untouched ones."""
         guarded = self._guarded(changes, new, run[0].readings, _drawn(run[0]))
         if guarded.needs_seeds:
-            self._open[_Plain(changes)] = run
+            self._open[Which(changes).name] = run
             return replace(times, needs_seeds=True)
         return self._told(changes, guarded, run, times)
 
     def over_seeds(self, changes: Changes) -> Checked:
         """The verdict on numbers that one run left open."""
-        this = _Plain(changes)
-        if this not in self._open:  # a search that is resumed
-            self._open[this] = self._run(changes, Plan(changes, seed=SEED, outputs=True))
-        run = self._open.pop(this)
-        plans = [Plan(changes, seed=seed, outputs=True) for seed in range(SEED + 1, SEED + SEEDS)]
-        ours = [self._run(changes, each)[0].readings for each in plans]
-        theirs = tuple(self._readings(each.seed or SEED) for each in plans)
+        run = self._open.pop(Which(changes).name, None)
+        if run is None:  # a search that is resumed
+            run = self._run(changes, Plan(changes, seed=SEED, outputs=True))
+        seeds = range(SEED + 1, SEED + SEEDS)
+        ours = [self._readings(each, kept=changes) for each in seeds]
+        theirs = tuple(self._readings(each) for each in seeds)
         untouched = Untouched(self._readings(SEED), other_seeds=theirs)
         _, precision = self._effect(changes)
         guarded = guard("other-randomness", run[0].readings, untouched, precision, ours)
@@ -97,7 +84,7 @@ class Referee:
 
     def knows(self, run: TrialRun) -> None:
         """What it warns of is no news later on."""
-        self._warnings |= set(map(_place, run.ending.warnings))
+        self._knows(run.ending.warnings)
 
     def _effect(self, changes: Changes, drawn: Set[str] = frozenset()) -> tuple[set[Effect], str]:
         """What all changes together do to the numbers, and the coarsest precision in the run.
@@ -141,7 +128,7 @@ class Referee:
         if not refused:
             self.knows(trial)
             if "other-randomness" in effects:  # later ones are held against this
-                self._plain[_Plain(changes)] = trial.readings, seen
+                self._shelf.put(Which(changes), _held(run))
         drift, tolerance = guarded.drift, guarded.tolerance
         return replace(times, refused=refused, note=note, drift=drift, tolerance=tolerance)
 
@@ -177,14 +164,23 @@ class Referee:
     def _readings(
         self, seed: int, perturb: str = "", number: int = 1, kept: Changes = ()
     ) -> Readings:
-        """Those of a run that others are held against, which is made when first needed."""
-        key = _Plain(kept, seed, perturb, number)
-        if key not in self._plain:
-            units = UNITS.get(perturb, 1) if number > 1 else 1
-            plan = Plan(kept, seed, perturb or None, number, units, outputs=True)
-            run, seen = self._run(kept, plan)
-            self._plain[key] = run.readings, seen
-        return self._plain[key][0]
+        """Those of a run that others are held against."""
+        return self._made(Which(kept, seed, perturb, number)).readings
+
+    def _made(self, which: Which) -> Held:
+        """A run that others are held against, which is made when first needed."""
+        if held := self._shelf.find(which):
+            self._knows(() if which.kept else held.warnings)
+            return held
+        units = UNITS.get(which.perturb, 1) if which.number > 1 else 1
+        moved = which.perturb or None
+        plan = Plan(which.kept, which.seed, moved, which.number, units, outputs=True)
+        held = _held(self._run(which.kept, plan))
+        self._shelf.put(which, held)
+        return held
+
+    def _knows(self, warnings: Sequence[str]) -> None:
+        self._warnings |= set(map(_place, warnings))
 
     # Metrics of the user's own
 
@@ -202,8 +198,7 @@ class Referee:
         if self._metrics:
             self._reference(precision)  # two runs, and one of rounding: metrics are as noisy
         for each in self._metrics:
-            untouched = [other for key, (_, other) in self._plain.items() if not key.kept]
-            read = [each.read(other) for other in untouched]
+            read = [each.read(other) for other in self._shelf.untouched]
             plain = [number for number in read if number is not None]
             ours = each.read(seen)
             if ours is None:
@@ -214,6 +209,11 @@ class Referee:
                 name = each.quality.name
                 return f"{name} {ours:.4g} instead of {worst:.4g}, {precise_percent(apart)}"
         return ""
+
+
+def _held(run: Run) -> Held:
+    trial, seen = run
+    return Held(trial.readings, seen, trial.ending.warnings)
 
 
 def _drawn(run: TrialRun) -> set[str]:
