@@ -90,6 +90,29 @@ def test_what_cannot_be_switched_is_proved_by_fresh_runs_alone():
     assert leading(found, "time").pairs > 6
 
 
+@pytest.mark.parametrize(
+    ("untouched", "with_workers", "workers", "steps"),
+    [(0.05, 0.05, 2, 4), (0.05, 0.9, 2, 8), (0.05, 0.9, 16, 16), (0.9, 0.05, 2, 8)],
+)
+def test_what_is_tried_on_top_of_bursts_is_timed_over_whole_ones(
+    untouched, with_workers, workers, steps
+):
+    """Workers that cannot keep up give their batches together: 80, 2, 80, 2 ms."""
+    toggles = []
+    loader = replace(LOADER, options=({"workers": workers},), bursts=lambda *_: workers)
+    track = Simulated(loader_bound)
+    honest = track.check
+
+    def check(changes, toggle=None, patience_s=None, new=1):
+        toggles.append((changes[-1].name if changes else "", toggle))
+        noise = with_workers if any(each.name == "loader" for each in changes) else untouched
+        return replace(honest(changes, toggle, patience_s, new), noise=noise)
+
+    track.check = check
+    search(track, [loader, candidate("tf32")])
+    assert dict(toggles)["tf32"].steps == steps
+
+
 def test_a_loader_that_settles_soon_is_timed_and_proved_in_blocks():
     toggles = []
     loader = replace(LOADER, change=candidate("loader", alone=True).change, bursts=lambda *_: 4)

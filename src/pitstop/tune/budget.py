@@ -21,6 +21,7 @@ TOGGLE_SECONDS = 2.0  # of steps before the first block: caches fill, algorithms
 TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again
 BURSTS = 2  # before a block of what comes in bursts: as much as workers read ahead by default
 BURST_STEPS = 8  # timed of it at least: its steps differ more than others
+UNEVEN = 0.3  # by which single steps differ, as a share, where they come in bursts
 READ_STEPS = 4  # likewise, where batches are always ready with it, and read in the step without
 NULL_RUNS = 2  # the untouched script, and once more
 MOVED_RUNS = 1  # once with its weights moved by a hair, for what drifts
@@ -85,6 +86,15 @@ class Costs:
     def of_blocks(self, steps: int) -> "Costs":
         """Blocks of so many steps."""
         return replace(self, toggle=replace(self.toggle, steps=steps))
+
+    def evened(self, noise: float, burst: int = 0) -> "Costs":
+        """Where steps come in bursts with all that is kept, others are timed over whole ones, too.
+
+        So many in a burst, if that is known: they are if workers give them.
+        """
+        if noise < UNEVEN:
+            return self
+        return self.of_blocks(max(self.toggle.steps, burst, BURST_STEPS))
 
     def settled(self, *switched: Candidate) -> "Costs":
         """The costs where these are switched: some bursts come first, and one at least is timed.

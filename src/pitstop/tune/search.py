@@ -84,7 +84,8 @@ class Search:
             before_s = self._track.left_s()
             self._now.base = self._now.untouched = self._track.check(())
             took_s = before_s - self._track.left_s()
-            self._now.costs = self._now.costs.as_seen(took_s, self._now.base.steps)
+            costs = self._now.costs.as_seen(took_s, self._now.base.steps)
+            self._now.costs = costs.evened(self._now.base.noise)
             self.found = replace(self.found, untouched=self._now.base)
             self._try_all(candidates)
             if self._asked.goal == "time":

@@ -61,9 +61,10 @@ class Standing:
 
     def keep(self, candidates: Sequence[Candidate], checked: Checked, slower_s: float) -> None:
         """These are kept; a run with them is at speed so much later."""
-        self.costs = self.costs.with_compiling(slower_s)
         self.base = checked
         self.kept += candidates
+        burst = max(each.burst for each in self.kept)
+        self.costs = self.costs.with_compiling(slower_s).evened(checked.noise, burst)
 
     def unswitched(self, candidate: Candidate) -> Candidate:
         """A change that this script does not let be switched, after all."""
