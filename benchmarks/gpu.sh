@@ -95,8 +95,13 @@ tune() {  # NAME MINUTES OPTIONS ...: those of `pitstop tune`
   searched "$1" "${2:-8}" "${@:3}" "${words[@]}"
 }
 
+carried() {  # NAME: its search of another machine, if there is one
+  local from=carry/searches/$1.search.tgz
+  [ -d "$searches/$1" ] || [ ! -e "$from" ] || { mkdir -p "$searches" && tar -C "$searches" -xzf "$from"; }
+}
+
 resume() {  # NAME MINUTES: go on with a search, in another call
-  [ -d "$searches/$1" ] || { mkdir -p "$searches" && tar -C "$searches" -xzf "carry/searches/$1.search.tgz"; }
+  carried "$1"
   searched "$1" "${2:-8}" --resume
 }
 
@@ -110,6 +115,7 @@ searched() {  # NAME MINUTES WORDS ...
 
 by_hand() {  # NAME ROUNDS SETS ...: an expert's sets, and what `tune:NAME` has kept before; STEPS of each run
   local kept=$searches/$1/tuned.toml words rounds=${2:-2}
+  carried "$1"
   read -ra words <<<"$(script "$1")"
   shift 2
   set -- "${@/#\/\//@$kept//}"  # //MORE: on top of what was kept
