@@ -125,6 +125,10 @@ def test_a_real_script_is_tried_left_alone_and_resumed(folder, capfd):
     assert store.load(Path("again.json"), Report).trials == report.trials
     assert sorted(folder.glob(".pitstop/tune/*/run-*.json")) == runs
     assert not list(folder.glob(".pitstop/tune/*/held"))  # nothing is to come
+    (folder / "loop.py").write_text((folder / "loop.py").read_text() + "\n")
+    assert main.run(["tune", "--resume", "--output", "last.json"]) == 2
+    assert "loop.py changed since this search began" in capfd.readouterr().err
+    assert not Path("last.json").exists()
 
 
 def test_run_applies_what_was_kept_and_says_what_did_not_take_hold(folder):

@@ -33,6 +33,7 @@ from pitstop.tune.screen import Screen
 from pitstop.tune.search import Search
 from pitstop.tune.seen import own_precision
 from pitstop.tune.session import Session
+from pitstop.tune.sources import digests
 from pitstop.tune.story import About, proved, tell, unfinished
 from pitstop.tune.track import RunError
 from pitstop.tune.trials import COMPILED
@@ -68,6 +69,7 @@ def pit_stop(
     profile, costs = first_run(asked, folder, diagnose, screen)
     costs = replace(costs, timed=asked.goal == "time")
     untouched = profile.ranks[0]
+    session.check_source(folder, digests(asked.words, untouched, Path.cwd()))
     with tempfile.TemporaryDirectory(prefix="pitstop-tune-") as place:
         course = Course(
             asked.words,

@@ -11,6 +11,7 @@ from pitstop.tune.change import Goal
 
 SESSIONS = Path(".pitstop") / "tune"
 FILE = "session.json"
+SOURCES = "sources.json"
 WRITTEN = "written"  # copies of the results, as they were written
 BUDGET_MINUTES = 30.0  # a coffee; ten candidates of a script that starts in seconds have room
 
@@ -39,6 +40,13 @@ class Session:
         return Path(words[0]).name if words else "the script"
 
 
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The files that were run, by name, and a checksum of each."""
+
+    files: dict[str, str]
+
+
 def begin(root: Path, session: Session) -> Path:
     """A new folder for a search below ``root``, named after time and script."""
     stem = re.sub(r"[^\w.-]", "-", session.name.removesuffix(".py"))
@@ -57,6 +65,20 @@ def find(root: Path, name: str) -> tuple[Path, Session]:
         hint = f": choose from {', '.join(each.name for each in (found or known)[-3:])}"
         raise PitstopError(f"{name!r} {problem}{hint if known else ''}")
     return found[0], store.load(found[0] / FILE, Session)
+
+
+def check_source(folder: Path, files: dict[str, str]) -> None:
+    """What was measured must be of the source as it is now."""
+    path = folder / SOURCES
+    if not path.exists():
+        store.save(path, Sources(files))
+    before = store.load(path, Sources).files
+    if changed := sorted(name for name, _ in before.items() ^ files.items()):
+        what = ", ".join(dict.fromkeys(changed))
+        raise PitstopError(
+            f"{what} changed since this search began, so what it knows is of another script: begin "
+            "a new one, without --resume"
+        )
 
 
 def remember(folder: Path, result: Path) -> None:

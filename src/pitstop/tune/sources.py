@@ -1,6 +1,7 @@
 """Sources: the files of the user's that a run was made of, and that a patch may edit."""
 
 import ast
+import hashlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from pitstop.scan.decode import Encoding, UnreadableError, decode
 from pitstop.scan.edits import apply_edits, check_syntax
 from pitstop.scan.files import EXCLUDED_FOLDERS, LARGEST_PYTHON_BYTES
 from pitstop.scan.source import Source
+from pitstop.tune.endings import LIBRARIES
 
 INSTALLED = {*EXCLUDED_FOLDERS, "dist-packages"}  # folders of code that is not the user's own
 MOST_FILES = 500  # that are read; a larger project is imported by no single script
@@ -97,6 +99,17 @@ def read_files(
             found[name] = file
             waiting += _imported(file.source, root / name, folders)
     return found
+
+
+def digests(words: Sequence[str], evidence: Evidence, here: Path) -> dict[str, str]:
+    """A checksum of each file that a command ran, by name; what is edited has another one."""
+    script = script_of(words, here)
+    root = folder_of(script, evidence, here)
+    files = read_files(script, evidence, root, here)
+    own = {name: each for name, each in files.items() if not LIBRARIES.match(str(root / name))}
+    return {
+        name: hashlib.blake2b(each.before, digest_size=8).hexdigest() for name, each in own.items()
+    }
 
 
 def name_in(path: Path, root: Path) -> str:
