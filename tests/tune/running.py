@@ -54,6 +54,7 @@ def train(model, optimizer=None, epochs=2, loader=None, clip=None):
 torch.manual_seed(0)
 """
 TRAIN = f"{TRAINS}\ntrain(Model())\n"
+CHECKPOINTS = TRAIN.replace("block(x)", "checkpoint(block, x, use_reentrant=True)")
 
 
 @dataclass(frozen=True)
