@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from pitstop.core.errors import PitstopError
-from pitstop.tune.budget import choose, estimate, toggled_steps, within
+from pitstop.tune.budget import IN_BURSTS, choose, estimate, toggled_steps, within
 from pitstop.tune.found import Asked
 from pitstop.tune.pit_stop import expected
 from pitstop.tune.plan import Toggle
 from pitstop.tune.standing import Standing
+from pitstop.tune.track import Checked
 from tune.simulation import COSTS, candidate
 
 TOGGLED, FRESH = candidate("tf32"), candidate("loader", toggles=False, options=({}, {}))
@@ -112,6 +113,32 @@ def test_of_short_epochs_whole_ones_are_timed_where_their_beginning_counts(epoch
     toggle = COSTS.settled(TOGGLED, loader).toggle
     assert (toggle.lead, toggle.lead_off, toggle.steps) == (lead, lead, steps)
     assert toggle.epochs is (0 < epoch <= 20)
+
+
+@pytest.mark.parametrize(
+    ("costs", "noise", "burst", "steps"),
+    [
+        (COSTS, IN_BURSTS, 0, 8),
+        (COSTS, IN_BURSTS, 12, 12),
+        (COSTS, IN_BURSTS - 0.01, 12, 4),
+        (COSTS.of_blocks(20), 0.9, 0, 20),
+        (replace(COSTS, step_s=5.0, steps=9, toggle=Toggle(1)), 0.9, 0, 2),
+        (replace(COSTS, step_s=5.0, steps=9, toggle=Toggle(1)), 0.9, 4, 4),
+        (COSTS.of_length(40), 0.9, 0, 2),  # no script is so short that blocks do not fit
+    ],
+)
+def test_where_steps_come_in_bursts_blocks_hold_whole_ones_if_there_is_room(
+    costs, noise, burst, steps
+):
+    assert costs.evened(noise, burst).toggle.steps == steps
+
+
+def test_bursts_of_what_was_kept_before_count_as_well():
+    standing = Standing(None, COSTS, Asked())
+    standing.keep([candidate("loader", burst=16)], Checked(), 0.0)
+    assert standing.costs.toggle.steps == 4
+    standing.keep([candidate("tf32")], Checked(noise=0.9), 0.0)
+    assert standing.costs.toggle.steps == 16
 
 
 def test_peaks_take_no_pairs():

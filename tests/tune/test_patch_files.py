@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from pitstop.core.errors import PitstopError
+from pitstop.core.evidence import Evidence, Line
 from pitstop.tune.patch import make_patch, write_patch
-from tune.sourced import NET, TRAIN, evidence_of, patched, wanted, write
+from pitstop.tune.sites import Sites
+from tune.sourced import NET, TRAIN, added, evidence_of, patched, wanted, write
 
 
 @pytest.fixture
@@ -69,7 +71,6 @@ def test_a_run_from_any_folder_has_a_patch_of_its_project(tmp_path, repository, 
     evidence = evidence_of(project, base=here)
     patch = make_patch(wanted("cudnn-benchmark", "fused-optimizer"), evidence, words, here)
     assert patch.root == root
-    assert f"in {root}:  git apply" in patch.text
     assert patch.placed == ("cudnn-benchmark", "fused-optimizer")
     subprocess.run(["git", "apply"], input=patch.text, text=True, cwd=root, check=True)
     text = (project / script).read_text()
@@ -77,6 +78,66 @@ def test_a_run_from_any_folder_has_a_patch_of_its_project(tmp_path, repository, 
     assert "fused=True" in text
     grown = (project / "net.py").read_text()
     assert ("Adam(of(), fused=True)" in grown) == ("Adam" in grown)
+
+
+def test_a_worktree_is_a_repository(tmp_path):
+    project = write(tmp_path / "project" / "scripts", train=TRAIN, net=NET).parent
+    (project / ".git").write_text("gitdir: elsewhere")
+    words = [str(project / "scripts" / "train.py")]
+    patch = make_patch(wanted("cudnn-benchmark"), evidence_of(project), words, tmp_path)
+    assert patch.root == tmp_path  # which holds all of it
+    assert make_patch((), evidence_of(project), words, tmp_path / "here").root == project
+
+
+@pytest.mark.parametrize("folder", [".", "here"])
+def test_what_is_imported_from_the_repository_or_from_here_is_edited(tmp_path, folder):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "here").mkdir()
+    write(tmp_path / "scripts", train="import settings\nimport torch\n")
+    write(tmp_path / folder, settings="import torch\ntorch.backends.cudnn.benchmark = False\n")
+    words = ["../scripts/train.py"]
+    patch = make_patch(wanted("cudnn-benchmark"), Evidence(), words, tmp_path / "here")
+    assert patch.root == tmp_path
+    assert added(patch) == ["torch.backends.cudnn.benchmark = True"]
+    assert "settings.py" in patch.text
+
+
+def test_a_recorded_file_that_nothing_imports_is_found_from_here(tmp_path):
+    (tmp_path / ".git").mkdir()
+    write(tmp_path, train="import torch\noptimizer = torch.optim.AdamW(p)\n")
+    here = write(tmp_path / "here", loaded="import torch\nx = torch.optim.Adam(p)\n")
+    evidence = evidence_of(tmp_path, base=here)
+    patch = make_patch(wanted("fused-optimizer"), evidence, ["../train.py"], here)
+    assert sorted(added(patch)) == [
+        "optimizer = torch.optim.AdamW(p, fused=True)",
+        "x = torch.optim.Adam(p, fused=True)",
+    ]
+
+
+def test_files_here_stay_in_reach_of_a_tool_elsewhere_that_runs_them(tmp_path):
+    write(tmp_path / "tools", launch="import runpy\nrunpy.run_path('mine.py')\n")
+    here = write(tmp_path / "here", mine="import torch\nx = torch.optim.Adam(p)\n")
+    patch = make_patch(
+        wanted("fused-optimizer"), evidence_of(here, base=here), ["../tools/launch.py"], here
+    )
+    assert patch.root == here
+    assert added(patch) == ["x = torch.optim.Adam(p, fused=True)"]
+
+
+@pytest.mark.parametrize("launcher", ["torch.distributed.run", "cProfile", "no_such_module"])
+def test_a_launcher_is_not_the_script(folder, launcher):
+    words = ["python", "-m", launcher, "train.py"]
+    patch = make_patch(wanted("cudnn-benchmark"), evidence_of(folder), words, folder)
+    assert patch.root == folder
+    assert "train.py" in patch.text
+
+
+def test_without_any_script_a_patch_is_for_this_folder(tmp_path):
+    assert make_patch((), Evidence(), [], tmp_path).root == tmp_path
+    installed = [str(Path(pytest.__file__).with_name("__main__.py"))]
+    assert make_patch((), Evidence(), installed, tmp_path).root == tmp_path
+    sites = Sites({}, Evidence(), tmp_path, tmp_path)
+    assert sites.show(Line("", 3)) == "a library:3"
 
 
 def test_never_writes_over_a_file_unless_told_to(folder):

@@ -55,9 +55,12 @@ def test_no_other_run_is_taken_for_it(tmp_path, other):
     assert Shelf(tmp_path).find(other) is None
 
 
-def test_another_machine_makes_its_own(tmp_path, monkeypatch):
+def test_another_machine_or_device_makes_its_own(tmp_path, monkeypatch):
     Shelf(tmp_path).put(MANY, HELD)
-    monkeypatch.setattr(shelf.platform, "node", lambda: "elsewhere")
+    with monkeypatch.context() as patch:
+        patch.setattr(shelf.platform, "node", lambda: "elsewhere")
+        assert Shelf(tmp_path).find(MANY) is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     assert Shelf(tmp_path).find(MANY) is None
 
 
@@ -89,6 +92,47 @@ def test_what_the_untouched_script_warned_of_is_no_news_when_resumed(track, tmp_
         found = track(script, shelf=tmp_path / "held").check(wanted("fused"))
         assert found.refused == "drifted"
         assert "warns" not in found.note
+
+
+def test_what_a_kept_change_warned_of_is_no_news_when_resumed(track, tmp_path):
+    def losses(asked):
+        names = {each.name for each in asked.changes}
+        seed = asked.seed or 0
+        draw = 0.01 * (-1) ** seed if "loader" in names else 0.0
+        return [1.0 + 0.1 * seed + draw + ("bf16" in names)] * 6
+
+    def ending(asked):
+        warnings = [f"{each.name}.py:3 warns: slow" for each in asked.changes]
+        late = [f"late.py:{asked.seed} warns: slow"] if asked.seed else []
+        return Ending(0, warnings=(*warnings, *late))
+
+    def batch(asked):
+        return str([each.name for each in asked.changes if each.name == "loader"])
+
+    script = Script(losses, ending, batch=batch)
+    first = track(script, shelf=tmp_path / "held")
+    assert first.check(wanted("loader")).needs_seeds
+    assert first.over_seeds(wanted("loader")).refused is None
+    note = first.check(wanted("loader", "bf16")).note
+    assert note.endswith("bf16.py:3 warns: slow")
+    resumed = track(script, shelf=tmp_path / "held").check(wanted("loader", "bf16"))
+    assert resumed.note == note
+
+
+def test_an_untouched_run_that_is_made_anew_replaces_the_one_of_before(track, tmp_path):
+    for size in (1.0, 2.0):
+        track(Script(lambda _, size=size: [size] * 6), shelf=tmp_path / "held").check(())
+    assert Shelf(tmp_path / "held").find(Which()).readings.losses[0] == 2.0
+
+
+def test_what_has_no_room_on_disk_is_held_in_memory(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    full, small = Shelf(tmp_path / "file"), Shelf(tmp_path / "held")
+    monkeypatch.setattr(shelf.store, "LARGEST_BYTES", 99)  # else it would be written for nobody
+    for each in (full, small):
+        each.put(MANY, HELD)
+        assert each.find(MANY) == HELD
+    assert not (tmp_path / "held").exists()
 
 
 def test_seeds_that_were_run_before_ctrl_c_are_not_run_again(track, tmp_path):

@@ -21,7 +21,7 @@ TOGGLE_SECONDS = 2.0  # of steps before the first block: caches fill, algorithms
 TOGGLE_STEPS = (3, 6)  # a compiler may look at the first shapes again
 BURSTS = 2  # before a block of what comes in bursts: as much as workers read ahead by default
 BURST_STEPS = 8  # timed of it at least: its steps differ more than others
-UNEVEN = 0.3  # by which single steps differ, as a share, where they come in bursts
+IN_BURSTS = 0.3  # by which single steps differ, as a share, where they come so
 READ_STEPS = 4  # likewise, where batches are always ready with it, and read in the step without
 NULL_RUNS = 2  # the untouched script, and once more
 MOVED_RUNS = 1  # once with its weights moved by a hair, for what drifts
@@ -75,10 +75,7 @@ class Costs:
 
     def calmer(self, noise: float) -> Iterator["Costs"]:
         """Longer blocks, the longest first: noise of single steps averages out in them."""
-        longest = int(LONGEST_BLOCKS * self.run_s / (2 * MOST * self.step_s))
-        if self.length is not None:
-            longest = min(longest, self._longest_block(self.length))
-        steps = min(math.ceil((noise / CALM) ** 2), longest)
+        steps = min(math.ceil((noise / CALM) ** 2), self._longest)
         while steps > self.toggle.steps:
             yield self.of_blocks(steps)
             steps = int(SHORTER * steps)
@@ -88,13 +85,13 @@ class Costs:
         return replace(self, toggle=replace(self.toggle, steps=steps))
 
     def evened(self, noise: float, burst: int = 0) -> "Costs":
-        """Where steps come in bursts with all that is kept, others are timed over whole ones, too.
+        """Where steps come in bursts, all that follows is timed over whole ones, if there is room.
 
-        So many in a burst, if that is known: they are if workers give them.
+        ``burst`` of them at once; 0 where that is unknown.
         """
-        if noise < UNEVEN:
+        if noise < IN_BURSTS:
             return self
-        return self.of_blocks(max(self.toggle.steps, burst, BURST_STEPS))
+        return self.of_blocks(max(self.toggle.steps, burst, min(BURST_STEPS, self._longest)))
 
     def settled(self, *switched: Candidate) -> "Costs":
         """The costs where these are switched: some bursts come first, and one at least is timed.
@@ -205,6 +202,12 @@ class Costs:
         steps = min(self.toggle.steps, max(1, self._longest_block(length)))
         toggle = replace(self.toggle, steps=steps)
         return replace(self, steps=min(self.steps, length), toggle=toggle, length=length)
+
+    @property
+    def _longest(self) -> int:
+        """Steps of a block, if all of them shall not take too long, and the script has them."""
+        longest = int(LONGEST_BLOCKS * self.run_s / (2 * MOST * self.step_s))
+        return longest if self.length is None else min(longest, self._longest_block(self.length))
 
     def _longest_block(self, length: int) -> int:
         """Steps of a block, if a process of so many has a first look's blocks."""

@@ -19,7 +19,7 @@ from pitstop.tune.track import Changes, label
 PERMANENT = "pitstop.tune.permanent"  # the package that holds ours, one per file
 NO_END = "\\ No newline at end of file\n"
 HEADER = """\
-# Kept by `pitstop tune`. To apply it, in {root}:  git apply {name}
+# Kept by `pitstop tune`. To apply it, in the folder it was made for:  git apply tuned.patch
 """
 
 Permanent = Callable[[Sites, Options], Iterator[Edit | Left]]
@@ -77,7 +77,7 @@ def make_patch(kept: Changes, evidence: Evidence, words: Sequence[str], here: Pa
         unplaced += [(label(wanted), each) for each in reasons]
         sites = after
     diff = "".join(_diff(each) for each in sites.files.values())
-    text = _header(root, unplaced) + diff if diff else ""
+    text = _header(unplaced) + diff if diff else ""
     return Patch(text, root, tuple(placed), tuple(unplaced))
 
 
@@ -107,9 +107,9 @@ def _permanent(name: str) -> Permanent | None:
     return found
 
 
-def _header(root: Path, unplaced: Sequence[tuple[str, str]]) -> str:
+def _header(unplaced: Sequence[tuple[str, str]]) -> str:
     lines = [f"# Not in it: {change}: {reason}\n" for change, reason in unplaced]
-    return HEADER.format(root=root.resolve(), name="tuned.patch") + "".join(lines)
+    return HEADER + "".join(lines)
 
 
 def _diff(file: UserFile) -> str:

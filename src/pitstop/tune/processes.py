@@ -171,7 +171,7 @@ class Processes:
             raise RunError("not-applicable", f"no room in the budget: it {run.ending.error}", True)
         _refuse(run, toggle.changes if toggle else 1)
         if not changes:
-            self._referee.knows(run)
+            self._referee.knows(run.ending.warnings)
         if not seen.evidence.steady:
             raise RunError("failed", "no step was finished after the warm-up: give more --steps")
         return run, seen

@@ -82,9 +82,9 @@ class Referee:
         guarded = guard("other-randomness", run[0].readings, untouched, precision, ours)
         return self._told(changes, guarded, run, Checked())
 
-    def knows(self, run: TrialRun) -> None:
-        """What it warns of is no news later on."""
-        self._knows(run.ending.warnings)
+    def knows(self, warnings: Sequence[str]) -> None:
+        """What untouched and kept runs warn of is no news later on."""
+        self._warnings |= set(map(_place, warnings))
 
     def _effect(self, changes: Changes, drawn: Set[str] = frozenset()) -> tuple[set[Effect], str]:
         """What all changes together do to the numbers, and the coarsest precision in the run.
@@ -126,7 +126,7 @@ class Referee:
         refused: Verdict | None = None if guarded.ok and not worse else "drifted"
         note = f"{worse or guarded.reason}{self._new_warning(trial)}" if refused else ""
         if not refused:
-            self.knows(trial)
+            self.knows(trial.ending.warnings)
             if "other-randomness" in effects:  # later ones are held against this
                 self._shelf.put(Which(changes), _held(run))
         drift, tolerance = guarded.drift, guarded.tolerance
@@ -170,7 +170,7 @@ class Referee:
     def _made(self, which: Which) -> Held:
         """A run that others are held against, which is made when first needed."""
         if held := self._shelf.find(which):
-            self._knows(() if which.kept else held.warnings)
+            self.knows(() if which.seed else held.warnings)  # another seed may be of an open one
             return held
         units = UNITS.get(which.perturb, 1) if which.number > 1 else 1
         moved = which.perturb or None
@@ -178,9 +178,6 @@ class Referee:
         held = _held(self._run(which.kept, plan))
         self._shelf.put(which, held)
         return held
-
-    def _knows(self, warnings: Sequence[str]) -> None:
-        self._warnings |= set(map(_place, warnings))
 
     # Metrics of the user's own
 

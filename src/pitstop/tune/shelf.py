@@ -1,7 +1,9 @@
 """Shelf: the runs that others are held against. On disk, a search that is resumed has them too."""
 
 import hashlib
+import os
 import platform
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +25,10 @@ class Which:
 
     @property
     def name(self) -> str:
-        """The same for the same run on this machine: another one may round otherwise."""
+        """The same for the same run on the same devices: others may round otherwise."""
         said = [*map(label, self.kept), str(self.seed), self.perturb, str(self.number)]
-        words = "\n".join((*said, platform.node()))
-        return hashlib.blake2b(words.encode(), digest_size=12).hexdigest()
+        devices = [platform.node(), os.environ.get("CUDA_VISIBLE_DEVICES", "")]
+        return hashlib.blake2b("\n".join(said + devices).encode(), digest_size=12).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,31 +45,25 @@ class Shelf:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._held: dict[str, Held] = {}
-        self._untouched: list[str] = []
+        self._held: dict[str, tuple[Which, Held]] = {}
 
     @property
     def untouched(self) -> list[Sample]:
         """Those without any change that were asked for so far."""
-        return [self._held[each].sample for each in self._untouched]
+        return [held.sample for which, held in self._held.values() if not which.kept]
 
     def find(self, which: Which) -> Held | None:
-        """The run, if it was made before."""
+        """The run, if it was made before; what cannot be read is made again."""
         name = which.name
         if name not in self._held and self._folder:
-            try:
-                self._hold(which, store.load(self._folder / f"{name}.json", Held))
-            except PitstopError:  # it can be made again
-                return None
-        return self._held.get(name)
+            with suppress(PitstopError):
+                self._held[name] = which, store.load(self._folder / f"{name}.json", Held)
+        return self._held[name][1] if name in self._held else None
 
     def put(self, which: Which, held: Held) -> None:
-        """Keep it."""
-        self._hold(which, held)
-        if self._folder:
-            store.save(self._folder / f"{which.name}.json", held)
-
-    def _hold(self, which: Which, held: Held) -> None:
-        self._held[which.name] = held
-        if not which.kept:
-            self._untouched.append(which.name)
+        """Keep it; on disk, where there is room."""
+        self._held[which.name] = which, held
+        text = store.dumps(held) if self._folder else ""
+        if self._folder and len(text) <= store.LARGEST_BYTES:
+            with suppress(PitstopError):
+                store.write_text(self._folder / f"{which.name}.json", text)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Edit
+from pitstop.profile.lines import origin_of
 from pitstop.scan.decode import Encoding, UnreadableError, decode
 from pitstop.scan.edits import apply_edits, check_syntax
 from pitstop.scan.files import EXCLUDED_FOLDERS, LARGEST_PYTHON_BYTES
 from pitstop.scan.source import Source
-from pitstop.tune.endings import LIBRARIES
 
 INSTALLED = {*EXCLUDED_FOLDERS, "dist-packages"}  # folders of code that is not the user's own
 MOST_FILES = 500  # that are read; a larger project is imported by no single script
@@ -58,8 +58,9 @@ def script_of(words: Sequence[str], root: Path) -> Path | None:
     """The file that a command runs: the first ``*.py`` in it, or the module behind ``-m``."""
     module = False
     for word in words:
-        if module and (found := _module_file(word, (root, root / "src", *_search_path()))):
-            return found
+        found = _module_file(word, (root, root / "src", *_search_path())) if module else None
+        if found and _is_users(found):
+            return found  # a launcher is none, as in -m torch.distributed.run train.py
         if word.endswith(".py"):
             return root / word
         module = word == "-m"
@@ -71,11 +72,13 @@ def folder_of(script: Path | None, evidence: Evidence, here: Path) -> Path:
 
     The project of a script is the repository that it is in, else its own folder.
     """
-    if script is None:
+    if script is None or not _is_users(script):
         return here
-    above = (here / script).resolve().parents
+    above = script.resolve().parents
     project = next((each for each in above if (each / ".git").exists()), above[0])
-    files = [here / script, *(here / each for each in _mentioned(evidence))]
+    files = [here / each for each in _mentioned(evidence)]
+    if not any(name_in(each, here) for each in files):
+        files.append(script)
     elsewhere = any(name_in(each, project) and not name_in(each, here) for each in files)
     return project if elsewhere else here
 
@@ -84,7 +87,7 @@ def read_files(
     script: Path | None, evidence: Evidence, root: Path, here: Path
 ) -> dict[str, UserFile]:
     """The script, the files that the run's lines are in, and what they import, by name."""
-    first = [here / script] if script else []
+    first = [script] if script else []
     waiting = [*first, *(here / each for each in _mentioned(evidence))]
     tops = dict.fromkeys((here, root))
     folders = [*tops, *(each / "src" for each in tops), *(each.parent for each in first)]
@@ -106,9 +109,10 @@ def digests(words: Sequence[str], evidence: Evidence, here: Path) -> dict[str, s
     script = script_of(words, here)
     root = folder_of(script, evidence, here)
     files = read_files(script, evidence, root, here)
-    own = {name: each for name, each in files.items() if not LIBRARIES.match(str(root / name))}
     return {
-        name: hashlib.blake2b(each.before, digest_size=8).hexdigest() for name, each in own.items()
+        name: hashlib.blake2b(each.before, digest_size=8).hexdigest()
+        for name, each in files.items()
+        if _is_users(root / name)
     }
 
 
@@ -119,6 +123,10 @@ def name_in(path: Path, root: Path) -> str:
     except ValueError:
         return ""
     return "" if INSTALLED & set(name.parts) or name.suffix != ".py" else name.as_posix()
+
+
+def _is_users(path: Path) -> bool:
+    return origin_of(str(path.resolve())) == "user"
 
 
 def _mentioned(evidence: Evidence) -> Iterable[str]:
