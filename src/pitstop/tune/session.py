@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
+from pitstop.core.units import count
 from pitstop.tune.change import Goal
 
 SESSIONS = Path(".pitstop") / "tune"
@@ -73,8 +74,8 @@ def check_source(folder: Path, files: dict[str, str]) -> None:
     if not path.exists():
         store.save(path, Sources(files))
     before = store.load(path, Sources).files
-    if changed := sorted(name for name, _ in before.items() ^ files.items()):
-        what = ", ".join(dict.fromkeys(changed))
+    if changed := sorted({name for name, _ in before.items() ^ files.items()}):
+        what = changed[0] if len(changed) == 1 else count(len(changed), "file")
         raise PitstopError(
             f"{what} changed since this search began, so what it knows is of another script: begin "
             "a new one, without --resume"
