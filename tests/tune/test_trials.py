@@ -150,7 +150,8 @@ def test_maps_for_perf_are_not_written(here):
     assert not Path(f"/tmp/perf-{pid}.map").exists()
 
 
-def test_what_was_compiled_outlives_a_trial_and_nothing_else_does(here):
+def test_what_was_compiled_outlives_a_trial_and_nothing_else_does(here, monkeypatch):
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)  # inductor sets it, once used
     text = """
 import os, pathlib, torch
 kernel = pathlib.Path(os.environ["TORCHINDUCTOR_CACHE_DIR"], "kernel.so")
