@@ -28,20 +28,28 @@ def channels_last(script: "Script") -> None:
     torch = script.torch
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     models: list[Any] = []
-    script.needs("2-D or 3-D convolution")
+    met: set[int] = set()  # weights
+    theirs: set[int] = set()  # those that the script has laid out so itself: they stay, on or off
+    script.needs("2-D or 3-D convolution that is not laid out so already")
 
     def lay_out(channels_are_last: bool) -> None:
         for weight in _weights(models, script.torch):
+            if id(weight) in theirs:
+                continue
             layout = formats[weight.dim()] if channels_are_last else torch.contiguous_format
             weight.data = weight.data.contiguous(memory_format=layout)
             for tensor, put in _beside(weight, script.optimizers):
                 put(tensor.contiguous(memory_format=layout))
 
     def set_up(module: Any) -> None:
-        new = list(_weights([module], script.torch))
-        if new:
+        new = [each for each in _weights([module], script.torch) if id(each) not in met]
+        met.update(map(id, new))
+        last = [each for each in new if each.is_contiguous(memory_format=formats[each.dim()])]
+        known = [each for each in last if not each.is_contiguous()]  # of one pixel, it is both
+        theirs.update(map(id, known))
+        if len(new) > (len(last) if known else 0):
             models.append(module)
-            script.applied(len(new))
+            script.applied(len(new) - len(known))
             lay_out(script.on)
 
     def around(call: Callable[..., Any], _: Any, *given: Any, **named: Any) -> Any:
