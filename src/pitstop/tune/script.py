@@ -164,7 +164,10 @@ class Script:
         self._undos.append(wrap(module, self._if_on(around)))
 
     def switch(self, on: Action, off: Action) -> None:
-        """Switch something on, now, and off at the end; and in between if that is to be timed."""
+        """Switch something on, now, and off at the end; and in between if that is to be timed.
+
+        Off is what the script would have without the change, whatever that is.
+        """
         self._switches.append((on, off))
         if self.on:
             self._checked(on)()
