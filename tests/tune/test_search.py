@@ -500,6 +500,30 @@ def test_fewer_threads_are_not_kept_for_what_others_did_meanwhile(slower, verdic
     assert ("others use the machine" in trial.note) is (trial.verdict == "noisy")
 
 
+@pytest.mark.parametrize(
+    ("quiet_ms", "tf32", "verdict"),
+    [(100.0, 1.0, "kept"), (50.0, 1.0, "noisy"), (25.0, 0.5, "kept")],
+)
+def test_fewer_threads_are_held_to_what_a_quiet_minute_has_shown(quiet_ms, tf32, verdict):
+    """The first runs were disturbed, tf32's blocks were not, and those of threads are again."""
+
+    class Disturbed(Simulated):
+        def _switched(self, changes, toggle, first=0):
+            found = super()._switched(changes, toggle, first)
+            times = quiet_ms / 100 if changes[-1].name == "tf32" else 1.0
+            return Pairs(
+                *(tuple(times * ms for ms in side) for side in (found.before, found.after))
+            )
+
+    def step_ms(on):
+        return 100.0 * (tf32 if "tf32" in on else 1.0) * (0.4 if "threads" in on else 1.0)
+
+    fewer = candidate("threads")
+    fewer = replace(fewer, change=replace(fewer.change, when=When(quiet=True)))
+    found = search(Disturbed(step_ms), [candidate("tf32"), fewer])
+    assert verdicts(found)["threads"] == verdict
+
+
 @pytest.mark.parametrize(("others", "verdict"), [(0.1, "kept"), (0.5, "noisy")])
 def test_fewer_threads_are_not_kept_on_a_machine_that_others_use_all_along(others, verdict):
     class Busy(Simulated):

@@ -18,7 +18,7 @@ from pitstop.tune.timed import Settled, in_blocks, in_pairs, mean_ms
 from pitstop.tune.track import LEAST_PATIENCE, UNTIMED, Changes, Checked, RunError, label
 
 HOPELESS = 1.3  # times as long as its neighbours, or what noise explains twice over: no pairs then
-DISTURBED = 1.5  # times as long as in the first runs: somebody else uses the cores
+DISTURBED = 1.5  # times as long as in runs before: somebody else uses the cores
 SLOW_START = 0.1  # of a run: what first steps take more than that is no noise
 TOO_SHORT = (
     "the script ends before enough blocks were timed, and the budget has no room for more runs"
@@ -60,6 +60,7 @@ def weighed(standing: Standing, candidate: Candidate, wanted: Wanted, checked: C
     limit, name = standing.asked.limit_bytes, label(wanted)
     trial = weigh.by_time(name, standing.base, checked, times, limit)
     disturbed = checked.others >= BUSY or _disturbed(standing, times)
+    standing.pace_ms = min(standing.pace_ms, median(times.before))
     if candidate.change.when.quiet and trial.verdict == "kept" and disturbed:
         note = "others use the machine, and it may pay by the cores that they leave"
         trial = replace(trial, verdict="noisy", note=note)
@@ -119,9 +120,9 @@ def told(
 
 
 def _disturbed(standing: Standing, times: Pairs[float]) -> bool:
-    """Whether steps without a change took far longer than those of the first runs."""
-    usual_ms = min(1e3 * standing.costs.step_s, standing.untouched.step_ms or math.inf)
-    return median(times.before) > DISTURBED * usual_ms
+    """Whether steps without a change took far longer than those of runs before it."""
+    first_ms = min(1e3 * standing.costs.step_s, standing.untouched.step_ms or math.inf)
+    return median(times.before) > DISTURBED * min(first_ms, standing.pace_ms)
 
 
 def _hopeless(standing: Standing, checked: Checked) -> bool:

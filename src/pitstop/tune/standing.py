@@ -1,5 +1,6 @@
 """Standing: where a search stands: what is kept, what a run costs by now, what time is left."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ class Standing:
         self.drowned: list[Drowned] = []  # what seemed faster, but was noisy
         self.later: list[Candidate] = []  # those to try after this one, while there is room
         self.fresh: set[str] = set()  # changes that turned out not to be switched in this script
+        self.pace_ms = math.inf  # a step with all that is kept, in the fastest trial of others
 
     @property
     def changes(self) -> Changes:
@@ -62,6 +64,7 @@ class Standing:
     def keep(self, candidates: Sequence[Candidate], checked: Checked, slower_s: float) -> None:
         """These are kept; a run with them is at speed so much later."""
         self.base = checked
+        self.pace_ms = math.inf
         self.kept += candidates
         burst = max(each.burst for each in self.kept)
         self.costs = self.costs.with_compiling(slower_s).evened(checked.noise, burst)
