@@ -13,7 +13,7 @@ from pitstop.core.finding import Edit
 from pitstop.scan.decode import encode
 from pitstop.tune.plan import Options, Wanted
 from pitstop.tune.sites import Left, Sites
-from pitstop.tune.sources import UserFile, folder_of, name_in, read_files, script_of
+from pitstop.tune.sources import UserFile, name_in, read_files, script_of
 from pitstop.tune.track import Changes, label
 
 PERMANENT = "pitstop.tune.permanent"  # the package that holds ours, one per file
@@ -64,8 +64,7 @@ def make_patch(kept: Changes, evidence: Evidence, words: Sequence[str], here: Pa
     folder ``here``.
     """
     script = script_of(words, here)
-    root = folder_of(script, evidence, here)
-    files = read_files(script, evidence, root, here)
+    root, files = read_files(script, evidence, here)
     name = name_in(script, root) if script else ""
     sites = Sites(files, evidence, root, here, name if name in files else "")
     placed: list[str] = []

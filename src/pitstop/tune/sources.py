@@ -43,6 +43,9 @@ class UserFile:
         return replace(self, source=Source(text, self.source.path), anchors=anchors)
 
 
+Files = dict[str, UserFile]
+
+
 def _shifted(offset: int, edits: Sequence[Edit]) -> int:
     """Where a character is after some edits; one that was replaced is where its place begins."""
     moved = offset
@@ -83,10 +86,12 @@ def folder_of(script: Path | None, evidence: Evidence, here: Path) -> Path:
     return project if elsewhere else here
 
 
-def read_files(
-    script: Path | None, evidence: Evidence, root: Path, here: Path
-) -> dict[str, UserFile]:
-    """The script, the files that the run's lines are in, and what they import, by name."""
+def read_files(script: Path | None, evidence: Evidence, here: Path) -> tuple[Path, Files]:
+    """The script, the files that the run's lines are in, and what they import, by name.
+
+    Names are relative to the folder that a patch of them is for, which comes first.
+    """
+    root = folder_of(script, evidence, here)
     first = [script] if script else []
     waiting = [*first, *(here / each for each in _mentioned(evidence))]
     tops = dict.fromkeys((here, root))
@@ -101,14 +106,12 @@ def read_files(
         if file is not None:
             found[name] = file
             waiting += _imported(file.source, root / name, folders)
-    return found
+    return root, found
 
 
 def digests(words: Sequence[str], evidence: Evidence, here: Path) -> dict[str, str]:
     """A checksum of each file that a command ran, by name; what is edited has another one."""
-    script = script_of(words, here)
-    root = folder_of(script, evidence, here)
-    files = read_files(script, evidence, root, here)
+    root, files = read_files(script_of(words, here), evidence, here)
     return {
         name: hashlib.blake2b(each.before, digest_size=8).hexdigest()
         for name, each in files.items()
