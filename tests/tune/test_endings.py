@@ -101,6 +101,49 @@ def test_what_ends_the_script_is_its_own_error_even_where_it_ended_the_recording
     assert ending(lived, 1.0, 10.0).error.startswith("recording stopped")
 
 
+def test_the_last_traceback_counts_but_not_that_of_a_finaliser():
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "a.py", line 1',
+        "RuntimeError: Caught ValueError in DataLoader worker process 0.",
+        "Original Traceback (most recent call last):",
+        '  File "b.py", line 2',
+        "ValueError: too short",
+        "Exception ignored in: <function>",
+        "Traceback (most recent call last):",
+        "AttributeError: no more",
+    ]
+    assert last_error(lines) == "ValueError: too short"
+    assert last_error(["warning", "train.py: error: no --data"]) == "train.py: error: no --data"
+    warned = ["no --data", "a.py:3: UserWarning: slow", "  warnings.warn(", ""]
+    assert last_error(warned) == "no --data"
+    assert not last_error(warned[1:])
+
+
+def test_what_nobody_caught_in_cpp_is_told_with_the_signal(tmp_path):
+    said = [
+        "terminate called after throwing an instance of 'c10::OutOfMemoryError'",
+        "  what():  CUDA out of memory. Tried to allocate 2.00 GiB",
+        "Fatal Python error: Aborted",
+        "",
+        "Thread 0x00007f01 (most recent call first):",
+        '  File "/home/me/log.py", line 8 in write',
+        "",
+        "Current thread 0x00007f02 (most recent call first):",
+        '  File "/env/lib/python3.11/site-packages/torch/_tensor.py", line 623 in backward',
+        '  File "/home/me/step.py", line 9 in train',
+        '  File "/home/me/train.py", line 4 in <module>',
+        "",
+        "Extension modules: torch._C (total: 1)",
+    ]
+    Path(tmp_path, COMPLAINED).write_text("\n".join(said))
+    recording = Recording(tmp_path, Run((), "", 3, exit_code=-6), About(), (Evidence(),))
+    found = ending(recording, 1.0, 10.0)
+    told = "ended by signal 6 (Aborted): CUDA out of memory. Tried to allocate 2.00 GiB"
+    assert found.error == f"{told} (step.py:9)"
+    assert found.out_of_memory
+
+
 def test_warnings_are_told_with_the_line_that_they_come_from(tmp_path):
     said = [
         "/home/me/net/decoder.py:71: UserWarning: dsepconv failed (a: b), using the fallback",

@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 from pitstop.tune import family, trials, turns
-from pitstop.tune.endings import last_error
 from pitstop.tune.plan import Plan, Wanted
 from pitstop.tune.trials import Settings, run_trial
 from pitstop.tune.turns import my_turn
@@ -173,6 +172,19 @@ def test_the_errors_own_line_is_told(here):
     assert run.ending.out_of_memory
 
 
+def test_a_crash_in_c_is_told_with_its_place(here):
+    text = """
+import ctypes, threading, time, warnings
+import torch
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+warnings.warn("slow")
+ctypes.string_at(0)
+"""
+    run = trial(here, text)
+    assert run.ending.exit_code == -11
+    assert run.ending.error == "ended by signal 11 (Segmentation fault) (script.py:6)"
+
+
 def test_a_change_that_does_not_exist_is_an_error_of_the_trial(here):
     run = trial(here, "import torch\nprint('ran')\n", Plan(changes=(Wanted("no-such"),)))
     assert run.ending.exit_code == 97
@@ -183,22 +195,6 @@ def test_a_change_that_does_not_exist_is_an_error_of_the_trial(here):
 def test_in_place_the_script_writes_where_it_wants_to(here):
     trial(here, "open('result', 'w').write('x')\n", in_place=True)
     assert (here / "result").exists()
-
-
-def test_the_last_traceback_counts_but_not_that_of_a_finaliser():
-    lines = [
-        "Traceback (most recent call last):",
-        '  File "a.py", line 1',
-        "RuntimeError: Caught ValueError in DataLoader worker process 0.",
-        "Original Traceback (most recent call last):",
-        '  File "b.py", line 2',
-        "ValueError: too short",
-        "Exception ignored in: <function>",
-        "Traceback (most recent call last):",
-        "AttributeError: no more",
-    ]
-    assert last_error(lines) == "ValueError: too short"
-    assert last_error(["warning", "Segmentation fault"]) == "Segmentation fault"
 
 
 def test_trials_take_turns(here):

@@ -4,6 +4,7 @@ import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import dropwhile, takewhile
 from pathlib import Path
 
 import pitstop
@@ -11,7 +12,9 @@ from pitstop.compare.record import COMPLAINED, OUR_OWN, Recording
 
 TRACEBACK = "Traceback (most recent call last):"
 IGNORED = "Exception ignored"  # what Python says of errors in finalisers, which end nothing
-PLACE = re.compile(r'File "(.+)", line (\d+), in .+')
+PLACE = re.compile(r'File "(.+)", line (\d+),? in .+')
+CRASHED = "Current thread"  # as faulthandler says which one a signal found where
+THROWN = "what():"  # as C++ says what nobody caught
 OURS = re.escape(str(Path(pitstop.__file__).parent))
 LIBRARIES = re.compile(
     rf"<|.*/(site-packages|dist-packages|lib/python3\.\d+)/|{OURS}/(?!workloads/)"
@@ -51,12 +54,13 @@ def ending(recording: Recording, wall_s: float, timeout_s: float) -> Ending:
         return Ending(code, last, out_of_memory=bool(OUT_OF_MEMORY.search(last)))
     if not code:
         return Ending(0, warnings=_warnings(said))
-    error = last_error(said) or _signal(code)
+    error = last_error(said) if code > 0 else _signal(code, said)
+    error = error or f"ended with exit code {code}"
     return Ending(code, error, out_of_memory=bool(OUT_OF_MEMORY.search(error)))
 
 
 def last_error(lines: Sequence[str]) -> str:
-    """The line that names the exception of the last traceback; else the last line there is.
+    """The line that names the exception of the last traceback; else the last that is no warning.
 
     One that ends in a colon, as torch's compiler has it, is followed by what it is about; one that
     is a name alone, as most of ``assert``, comes with the line that raised it, any other with the
@@ -73,7 +77,8 @@ def last_error(lines: Sequence[str]) -> str:
                 return f"{error}{_raised_by(frames)}"
             about = f" {next(after, '')}".rstrip() if error.endswith(":") else ""
             return f"{error}{about}{_in_own_code(frames)}"
-    return next((line for line in reversed(lines) if line.strip()), "")
+    words = (line for line in reversed(lines) if line.strip() and not line[0].isspace())
+    return next((line for line in words if not WARNING.fullmatch(line)), "")
 
 
 def _raised_by(frames: Sequence[str]) -> str:
@@ -102,7 +107,11 @@ def _complaints(recording: Recording) -> list[str]:
     return path.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
-def _signal(code: int) -> str:
-    if code > 0:
-        return f"ended with exit code {code}"
-    return f"ended by signal {-code} ({signal.strsignal(-code)})"
+def _signal(code: int, lines: Sequence[str]) -> str:
+    """The signal that ended a process, what C++ said of it, and the place in the user's code."""
+    thrown = [line.strip() for line in lines if line.strip().startswith(THROWN)]
+    about = f": {thrown[-1].removeprefix(THROWN).strip()}" if thrown else ""
+    after = dropwhile(lambda line: not line.startswith(CRASHED), lines)
+    frames = list(takewhile(bool, after))  # the innermost first
+    name = f"ended by signal {-code} ({signal.strsignal(-code)})"
+    return f"{name}{about}{_in_own_code(frames[::-1])}"

@@ -172,6 +172,7 @@ def _environment(tag: str, folder: Path, temporary: Path, cache: Path) -> dict[s
     first = {"folder": str(folder / SCRATCH), "alone": alone}
     return {
         **QUIET,
+        "PYTHONFAULTHANDLER": "1",  # where a crash in C++ came from
         FIRST: f"{scratch.BEGIN} {json.dumps(first)}",
         "MLFLOW_TRACKING_URI": (temporary / "mlflow").as_uri(),
         "TMPDIR": str(temporary),
