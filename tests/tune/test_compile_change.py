@@ -62,6 +62,16 @@ INSIDE = DROP_PATH.replace(
 )
 AROUND = DROP_PATH.replace("return block(x)", "return checkpoint(block, x, use_reentrant=True)")
 WIDTHS = f"{MODEL}\ntrain([0.0] * 12, range(8, 32, 2))\n"
+CHECKED = f"""{MODEL}
+model = Model([0.0] * 2, [8] * 2)
+optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+for step in range(3):
+    with torch.no_grad():
+        model(torch.ones(4, 8))
+    print("graphs", counters["stats"]["unique_graphs"])
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +105,12 @@ def test_no_block_is_left_out_where_all_differ(folder):
     assert ran.code == 0, ran.complained
     assert "recompile_limit" not in ran.complained
     assert graphs(ran) == 12
+
+
+@pytest.mark.parametrize("scope", ["whole", "blocks"])
+def test_what_a_training_checks_before_its_first_step_is_not_compiled_in_trials(scope, folder):
+    change = ("compile", {"scope": scope, **EAGER})
+    trial, outside = (run(folder, CHECKED, change, trains=each) for each in (True, False))
+    assert trial.printed[0] == "graphs 0" != outside.printed[0]
+    assert trial.printed[1:] == outside.printed[1:]  # what steps run without gradients is compiled
+    assert trial.outcome.applied == outside.outcome.applied > 0

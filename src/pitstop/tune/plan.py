@@ -87,6 +87,7 @@ class Plan:
     outputs: bool = False  # keep samples of what the models return
     toggle: Toggle | None = None
     steps: int | None = None  # the run ends after so many
+    trains: bool = False  # steps end with an optimizer's; false where that is not known
     folder: str = ""  # where the answers go; absolute
 
     def to_json(self) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 import torch.utils.checkpoint  # which some versions leave to whoever needs it
-from torch import nn
+from torch import is_grad_enabled, nn
 from torch.autograd.function import FunctionMeta
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
@@ -57,6 +57,7 @@ class Script:
         self._switches: list[tuple[Action, Action]] = []
         self._undos = undos
         self.report: Action = lambda: None
+        self.rehearses: Callable[[], bool] = lambda: False  # a check before the training
 
     # What became of the change
 
@@ -225,6 +226,7 @@ class Run:
             self._undos.append(batches.record(self._folder, lambda: self._counts))
         for script in self._scripts:
             script.report = self._report
+            script.rehearses = lambda: plan.trains and not self._done and not is_grad_enabled()
             script.toggled = script in self._toggled
             attempt(script.name, partial(find_change(script.name).apply, script))
         if plan.perturb:

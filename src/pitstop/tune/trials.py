@@ -89,7 +89,7 @@ def run_trial(
 ) -> TrialRun:
     """Run a command with a plan, recorded in ``folder``, which is emptied; Ctrl-C ends it at once.
 
-    The folder of the plan is set here.
+    The folder of the plan is set here, and what the settings tell of its steps.
     """
     settings = settings or Settings()
     folder = folder.absolute()
@@ -122,7 +122,8 @@ def _run(
     settings: Settings,
     environment: Mapping[str, str],
 ) -> TrialRun:
-    asked = replace(wanted, folder=str(folder), steps=settings.steps)
+    trains = settings.step_ends[0] == "optimizer"
+    asked = replace(wanted, folder=str(folder), steps=settings.steps, trains=trains)
     also = [(plan.BEGIN, asked.to_json())]
     if settings.lists_writes:
         also.insert(0, (written.BEGIN, environment[FIRST].partition(" ")[2]))

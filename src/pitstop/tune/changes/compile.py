@@ -42,7 +42,8 @@ def compile(script: "Script") -> None:  # noqa: A001 what torch calls it
 
     It pays where many small operations take the step, after the seconds or minutes that it costs
     first. Shapes that change make it compile again. While numbers are compared, random numbers
-    come from where they come from without it.
+    come from where they come from without it; and what a training checks before its first step is
+    not compiled in trials, which would take as long again and make no step faster.
     """
     torch = script.torch
     own = torch.compile
@@ -96,7 +97,11 @@ def _compile_modules(
 
     def compile_module(module: Any) -> None:
         fast = compiled(module._call_impl)
-        script.wrap(module, lambda _call, _module, *given, **named: fast(*given, **named))
+
+        def either(call: Function, _module: Any, *given: Any, **named: Any) -> Any:
+            return (call if script.rehearses() else fast)(*given, **named)
+
+        script.wrap(module, either)
         script.applied()
 
     def set_up(model: Any) -> None:
