@@ -3,10 +3,11 @@
     python benchmarks/by_hand.py tf32+bf16 bf16+compile:scope=blocks @tuned.toml -- train.py [ARGS]
     python benchmarks/by_hand.py @tuned.toml//fused-optimizer+channels-last -- train.py [ARGS]
 
-The untouched script and each set run in turn, round after round. ``@FILE`` is what `pitstop tune`
-has kept: it should be within 5 % of the best of them. What fails says so and is left out. What
-stands behind ``//`` is switched off and on in one process, on top of the rest: fresh runs differ by
-more than what is left to gain.
+A first run tells what its steps are; then the untouched script and each set run in turn, round
+after round. ``@FILE`` is what `pitstop tune` has kept: it should be within 5 % of the best of them.
+What fails says so and is left out. What stands behind ``//`` is switched off and on in one process,
+on top of the rest: fresh runs differ by more than what is left to gain. What compilers have made is
+found again by the next call.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import math
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -32,6 +34,7 @@ BLOCK = 2  # steps, of what is switched
 START_S = 24.0  # a run may take ten times that, and five minutes more to compile
 UNTOUCHED = "untouched"
 ON_TOP = "//"
+COMPILED = Path(tempfile.gettempdir(), "pitstop-by-hand-compiled")
 
 
 def parse(words: str) -> Changes:
@@ -52,6 +55,31 @@ def _wanted(word: str) -> Wanted:
 
 def _value(text: str) -> Value:
     return int(text) if text.isdecimal() else text
+
+
+def _track(course: Course) -> Processes:
+    """One that knows what a step of the script is."""
+    first = Processes(course).sample(()).evidence
+    print(f"a step ends with {first.step_kind}, {first.step_events} of them", flush=True)
+    return Processes(replace(course, step_ends=(first.step_kind, first.step_events)))
+
+
+def _fresh_runs(track: Processes, sets: dict[str, Changes], rounds: int) -> dict[str, list[float]]:
+    """The mean steps of each set's runs; what fails once is left out."""
+    times: dict[str, list[float]] = {name: [] for name in sets}
+    for name, changes in [*sets.items()] * rounds:
+        if name not in times:
+            continue
+        begun = time.monotonic()
+        try:
+            ms = mean_ms(track.sample(changes))
+        except RunError as error:
+            print(f"{name}: {error.verdict}, {error.note}", flush=True)
+            del times[name]
+            continue
+        times[name].append(ms)
+        print(f"{name}: {ms:.1f} ms ({time.monotonic() - begun:.0f} s)", flush=True)
+    return times
 
 
 def _print_blocks(name: str, track: Processes, changes: Changes, toggle: Toggle) -> None:
@@ -90,22 +118,11 @@ def main() -> int:
         known = {each.name: find_change(each.name) for changes in every for each in changes}
     except PitstopError as error:
         parser.error(str(error))
-    times: dict[str, list[float]] = {name: [] for name in sets}
     with tempfile.TemporaryDirectory(prefix="pitstop-by-hand-") as place:
         costs = Costs(START_S, 0.0, arguments.steps, Toggle())
         words = (sys.executable, *script)
-        track = Processes(Course(words, Path(place), known, costs, math.inf))
-        for _ in range(arguments.rounds):
-            for name, changes in list(sets.items()):
-                begun = time.monotonic()
-                try:
-                    ms = mean_ms(track.sample(changes))
-                except RunError as error:
-                    print(f"{name}: {error.verdict}, {error.note}", flush=True)
-                    del sets[name], times[name]
-                    continue
-                times[name].append(ms)
-                print(f"{name}: {ms:.1f} ms ({time.monotonic() - begun:.0f} s)", flush=True)
+        track = _track(Course(words, Path(place), known, costs, math.inf, compiled=COMPILED))
+        times = _fresh_runs(track, sets, arguments.rounds)
         for name, (base, more) in on_top.items():
             toggle = Toggle(BLOCK, arguments.steps, changes=len(more), pairs=LOOKS[-1])
             _print_blocks(name, track, (*base, *more), toggle)
