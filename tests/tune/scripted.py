@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from pitstop.compare.quantities import Sample
 from pitstop.core.evidence import Evidence, Step
+from pitstop.profile.runs import About
 from pitstop.tune import plan
 from pitstop.tune.change import Change
 from pitstop.tune.endings import Ending
@@ -42,6 +43,7 @@ class Script:
     batch: object = lambda _: "same"
     effect: object = ""  # of the change on this script's numbers, or a function of its name
     first_ms: float = 100.0  # the first step
+    torch: str = "2.13.0"
     blocks: list = field(default_factory=list)
     plans: list = field(default_factory=list)
     settings: list = field(default_factory=list)
@@ -72,6 +74,7 @@ class Scripted:
         self.recording = Sample(self.evidence, 4, (f"psnr={script.psnr(wanted)}",))
         self.ending = script.ending(wanted) if callable(script.ending) else script.ending
         self.peak_bytes = 2**30
+        self.about = About(torch=script.torch)
 
 
 def wanted(*names):

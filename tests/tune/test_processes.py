@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence, Loader, Step
+from pitstop.profile.runs import About
 from pitstop.tune import pace, processes
 from pitstop.tune.budget import toggled_steps
 from pitstop.tune.endings import Ending
@@ -39,6 +41,15 @@ def test_what_the_budget_ended_has_not_failed(track):
 def test_what_the_first_steps_take_beyond_the_usual_is_told(track):
     assert track(Script(rounding, first_ms=34_100.0)).check(wanted("fused")).slow_s == 34.0
     assert track(Script(rounding)).check(wanted("fused")).slow_s == 0.0
+
+
+def test_a_search_does_not_go_on_elsewhere(track):
+    before = About(torch="2.11.0", gpu="NVIDIA H200")  # the GPU is not known of the next run
+    with pytest.raises(
+        PitstopError, match=r"another torch version .* 2\.13\.0 instead of 2\.11\.0"
+    ):
+        track(Script(rounding), about=before).check(())
+    assert track(Script(rounding, torch="2.11.0"), about=before).check(()).step_ms == 100.0
 
 
 def test_who_waits_hears_what_each_run_is_for(track):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pitstop.compare.quantities import sample
 from pitstop.compare.record import Recording
 from pitstop.core.evidence import Evidence
+from pitstop.profile.runs import About
 
 WHAT = {
     "system": "system",
@@ -23,8 +24,8 @@ def differences(a: Recording, b: Recording) -> Iterator[str]:
     else:
         yield f"A: {shlex.join(a.run.command)}"
         yield f"B: {shlex.join(b.run.command)}"
-    for name, words in WHAT.items():
-        yield from _line(words, getattr(a.about, name), getattr(b.about, name))
+    for words, *each in places(a.about, b.about):
+        yield from _line(words, *each)
     yield from _line("number of processes", len(a.evidences), len(b.evidences))
     first, second = a.evidences[0], b.evidences[0]
     yield from _line("event that ends a step", first.step_kind, second.step_kind)
@@ -33,6 +34,12 @@ def differences(a: Recording, b: Recording) -> Iterator[str]:
         yield from _line("shape of the model's inputs", _shapes(first), _shapes(second))
     yield from _unfinished(a, "A")
     yield from _unfinished(b, "B")
+
+
+def places(a: About, b: About) -> Iterator[tuple[str, object, object]]:
+    """What two runs ran on: each thing by name, of A and of B."""
+    for name, words in WHAT.items():
+        yield words, getattr(a, name), getattr(b, name)
 
 
 def _line(words: str, a: object, b: object) -> Iterator[str]:

@@ -18,6 +18,7 @@ from pitstop.tune.session import Session
 from pitstop.tune.trials import COMPILED, Settings, TrialRun, run_trial
 from pitstop.tune.written import Written
 
+PROFILE = "profile"  # its recording, in the folder of the search
 STEPS = 14  # warm-up, undisturbed ones before and after, and the two looked at closely
 INSPECTED = 2
 NAMED = 5  # files said by name
@@ -31,7 +32,7 @@ def first_run(
     asked: Session, folder: Path, diagnose: Diagnose, screen: Screen
 ) -> tuple[Report, Costs]:
     """What is wrong with the script, and what a run costs; a resumed search has it on disk."""
-    where, file = folder / "profile", folder / "costs.json"
+    where, file = folder / PROFILE, folder / "costs.json"
     if not file.exists():
         screen.doing("the untouched script, looked at closely")
         shutil.rmtree(where, ignore_errors=True)

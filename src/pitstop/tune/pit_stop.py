@@ -23,7 +23,7 @@ from pitstop.tune.budget import Costs
 from pitstop.tune.busy import busy
 from pitstop.tune.candidates import LAST, Candidate, Candidates, Choice, choose, facts_of
 from pitstop.tune.change import Change, load_changes, load_plugins
-from pitstop.tune.first_run import Diagnose, first_run, look_closely
+from pitstop.tune.first_run import PROFILE, Diagnose, first_run, look_closely
 from pitstop.tune.found import Asked, Found, Listener, leading
 from pitstop.tune.journal import Journal
 from pitstop.tune.patch import write_patch
@@ -83,6 +83,7 @@ def pit_stop(
             (untouched.step_kind, untouched.step_events),
             folder / COMPILED,
             folder / SHELF,
+            runs.about(folder / PROFILE),
         )
         if asked.vary:
             result = _sweep(asked, course, profile, screen)

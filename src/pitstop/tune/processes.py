@@ -3,16 +3,19 @@
 import math
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
+from pitstop.compare.differences import places
 from pitstop.compare.pairs import Pairs
 from pitstop.compare.quantities import Quantity, Sample, sample, step_ms
+from pitstop.core.errors import PitstopError
 from pitstop.core.trial import Verdict
 from pitstop.core.units import count as count_of
 from pitstop.core.units import minutes
 from pitstop.profile.options import UNKNOWN, StepEnds
+from pitstop.profile.runs import About
 from pitstop.tune import pace
 from pitstop.tune.budget import WARMUP, Costs, toggled_steps
 from pitstop.tune.change import Change
@@ -43,6 +46,7 @@ class Course:
     step_ends: StepEnds = UNKNOWN
     compiled: Path | None = None  # what compilers made, for a search that is resumed
     shelf: Path | None = None  # the runs that others are held against, likewise
+    about: About = field(default_factory=About)  # what its first run ran on
 
 
 class Processes:
@@ -163,6 +167,7 @@ class Processes:
         folder = self._course.folder / f"{next(self._numbers):04}"
         try:
             run = run_trial(self._course.words, plan, folder, settings)
+            _check_place(self._course.about, run.about)
             read(folder)
             seen = sample(run.recording)
         finally:
@@ -182,6 +187,16 @@ class Processes:
             before = self._course.changes[wanted.name].environment
             found |= before(wanted.options) if before else {}
         return found
+
+
+def _check_place(first: About, now: About) -> None:
+    """What was measured before must be of the place where the search goes on."""
+    for words, before, after in places(first, now):
+        if before and after and before != after:
+            raise PitstopError(
+                f"another {words} than when this search began, {after} instead of {before}: begin "
+                "a new one, without --resume"
+            )
 
 
 def _purpose(plan: Plan) -> str:

@@ -22,6 +22,7 @@ from pitstop.core.evidence import Evidence
 from pitstop.profile.collect import lines
 from pitstop.profile.launch import Apart
 from pitstop.profile.options import FIRST, UNKNOWN, StepEnds
+from pitstop.profile.runs import About
 from pitstop.tune import family, plan, readings, scratch, written
 from pitstop.tune.endings import Ending, ending
 from pitstop.tune.plan import Outcome, Plan
@@ -73,6 +74,11 @@ class TrialRun:
     def evidence(self) -> Evidence:
         """What was recorded of its first process."""
         return self.recording.evidences[0]
+
+    @property
+    def about(self) -> About:
+        """What it ran on."""
+        return self.recording.about
 
     @property
     def peak_bytes(self) -> int | None:
