@@ -1,6 +1,8 @@
 """Running a script bare and profiled, and reading back what was recorded."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -8,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from inspecting import LOOP
 from pitstop.core.evidence import Evidence
 from pitstop.profile import runs
 from pitstop.profile.collect import collect
+from pitstop.profile.inspection import read_inspection
 from pitstop.profile.options import Options
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -100,3 +104,38 @@ def recording(tmp_path):
     found.undo = hooks.install(found)
     yield found
     found.close()
+
+
+@pytest.fixture
+def inspected(tmp_path, monkeypatch):
+    """Run a script of these parts; its evidence, and the number of each line that ends ``# x``."""
+    from pitstop.profile.scope import Scope
+
+    # Other tests of this process may have compiled something, and then nobody looks closely.
+    monkeypatch.setattr("pitstop.profile.inspector.compiled_anything", lambda: False)
+
+    def run(before, step):
+        text = LOOP.replace("BEFORE", before).replace("STEP", step.strip().replace("\n", "\n    "))
+        path = tmp_path / "script.py"
+        path.write_text(text)
+        scope = Scope(Options(folder=str(tmp_path), warmup=0, baseline=1))
+        notes = []
+
+        def ends():
+            done = next(steps)
+            notes.extend(scope.step_ended(done))
+            if scope.wants(done):
+                held = [each for each in variables.values() if hasattr(each, "param_groups")]
+                scope.step_begins(done, 0, held)
+
+        steps = iter(range(1, 99))
+        variables = {"__name__": "__main__", "__file__": str(path), "ends": ends}
+        exec(compile(text, str(path), "exec"), variables)
+        marks = {
+            mark: number
+            for number, line in enumerate(text.splitlines(), 1)
+            for mark in re.findall(r"# (\w+)$", line)
+        }
+        return read_inspection(json.loads(json.dumps(notes))), marks
+
+    return run
