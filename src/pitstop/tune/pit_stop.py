@@ -45,7 +45,7 @@ TUNED = "tuned.toml"
 PATCH = "tuned.patch"
 SHELF = "held"  # the runs that others are held against
 SHUFFLES = (
-    "loader in the source: workers that live on draw less, so shuffling differs from epoch 2 on"
+    "loader in the source: workers that live on draw less: a shuffled order differs from epoch 2"
 )
 
 
