@@ -171,6 +171,28 @@ def test_equal_content_has_an_equal_checksum_and_only_frozen_modules_have_one(in
     assert evidence.calls[2].shapes == "float32[4,8]@cpu"
 
 
+@pytest.mark.parametrize("update", ["lerp_(x.mean(), 0.1)", "data.mul_(0.9)"])
+def test_a_running_mean_of_weights_is_no_frozen_module(update, inspected):
+    before = TRAINING + "mean = nn.Linear(8, 8).requires_grad_(False)\n"
+    step = (
+        f"""
+    ones = torch.ones(4, 8)
+    mean(ones)
+    mean(ones)
+    with torch.no_grad():
+        mean.weight.{update}
+        mean(ones)
+        mean.weight.{update}
+    loss = head(model(x)).mean()
+"""
+        + UPDATE
+    )
+    evidence, _ = inspected(before, step)
+    first, same, later, *_ = [call.content for call in evidence.calls if call.content]
+    assert first == same != later
+    assert not any(call.again for call in evidence.calls)
+
+
 def test_a_model_that_is_built_in_every_step_is_named(inspected):
     before = TRAINING
     step = "fresh = nn.Linear(8, 8)\n    loss = head(model(fresh(x))).mean()\n" + UPDATE

@@ -192,6 +192,8 @@ def test_what_the_first_run_rules_out_is_not_tried_for_memory_either():
     seen = (ModuleCall("", "Linear", NOWHERE, -1, "float32[4,4]"),)
     assert "no-attention-weights" in names(goal="memory")
     assert "no-attention-weights" not in names(Facts(trained(calls=seen), "cuda"), goal="memory")
+    functions = (Operation("aten.mm.default", NOWHERE, "", 1, 1.0),)  # and no module
+    assert "no-attention-weights" not in names(Facts(trained(operations=functions)), goal="memory")
 
 
 def test_inference_gets_inference_mode_and_no_optimizer():
@@ -265,6 +267,25 @@ def test_blocks_are_compiled_first_where_the_whole_would_take_minutes(operations
     ]
     facts = Facts(trained(calls=(*tops, *inner), operations=tuple(work)))
     assert next(each["scope"] for each in find_change("compile").tries(facts)) == first
+
+
+@pytest.mark.parametrize(
+    ("loaders", "inputs", "fixed"),
+    [
+        ([(True, 1)], ["[8]", "[4]"], True),  # a pyramid: two sizes in each step
+        ([(True, 1), (False, 9)], ["[8]"], True),  # pictures as large as they are to validate with
+        ([(True, 3)], ["[8]"], False),
+        ([(False, 3)], ["[8]"], False),
+        ([], ["[8]", "[8]"], True),
+        ([], ["[8]", "[4]"], False),
+    ],
+)
+def test_blocks_are_compiled_for_one_shape_where_there_is_one(loaders, inputs, fixed):
+    loaders = tuple(Loader("D", 0, trains=x, batch_shapes=y) for x, y in loaders)
+    calls = tuple(ModuleCall("net", "Net", NOWHERE, -1, each) for each in inputs)
+    tries = find_change("compile").tries(Facts(trained(loaders=loaders, calls=calls)))
+    (blocks,) = (each for each in tries if each["scope"] == "blocks")
+    assert blocks == ({"scope": "blocks", "dynamic": False} if fixed else {"scope": "blocks"})
 
 
 def test_what_is_compiled_inside_checkpoints_needs_one():

@@ -9,7 +9,7 @@ from pitstop.core.report import Report
 from pitstop.core.trial import Trial
 from pitstop.report import to_html, to_markdown, to_terminal
 from pitstop.report.wording import gain, trial_note
-from pitstop.tune.found import Found
+from pitstop.tune.found import BEHIND, Found
 from pitstop.tune.plan import Wanted
 from pitstop.tune.story import About, proved, said, tell
 
@@ -132,6 +132,9 @@ def test_what_had_no_room_asks_for_more_time_and_is_not_called_useless():
     report = tell(PROFILE, found, About("train.py"))
     assert "nothing could be tried to its end" in report.verdict
     assert "--resume --budget" in report.next
+    behind = Trial("loader workers=2", "not-faster", note=f"{BEHIND} loader workers=1")
+    report = tell(PROFILE, replace(found, trials=(*found.trials, behind)), About("train.py"))
+    assert "nothing could be tried to its end" in report.verdict
     without = Trial("tf32", "not-applicable", note="no model on a GPU")
     report = tell(PROFILE, replace(found, trials=(without,)), About("train.py"))
     assert report.verdict == "train.py: no change applies to it. It is left as it is."

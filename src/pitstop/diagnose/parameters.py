@@ -1,6 +1,6 @@
 """Parameters: which modules own those that no gradient reaches or no optimizer holds."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -46,6 +46,34 @@ def roots_of(tree: CallTree, named: Named) -> list[int]:
         if call.path in modules:
             root = [position, *tree.above(position)][-1]
             roots.setdefault(tree.calls[root].path, root)
+    return list(roots.values())
+
+
+def unlearned(tree: CallTree, unused: Named) -> list[int]:
+    """The outermost calls none of whose parameters is learned, the first of each module.
+
+    Those are unused or frozen, and not all of them frozen.
+    """
+    numbers: Counter[str] = Counter()
+    for name, size in unused:
+        numbers.update(dict.fromkeys(_from_root(name.rpartition(".")[0]), size))
+    frozen: Counter[str] = Counter()
+    sizes = {each.path: each.parameters for each in tree.calls if each.frozen and each.parameters}
+    for path, size in sizes.items():
+        *above, _ = _from_root(path)
+        if sizes.keys().isdisjoint(above):
+            frozen.update(dict.fromkeys((*above, path), size))
+    whole = {
+        each.path
+        for each in tree.calls
+        if 0 < numbers[each.path] >= each.parameters - frozen[each.path]
+    }
+    roots: dict[str, int] = {}
+    for position, call in enumerate(tree.calls):
+        if call.path in whole and not any(
+            tree.calls[x].path in whole for x in tree.above(position)
+        ):
+            roots.setdefault(call.path, position)
     return list(roots.values())
 
 

@@ -16,7 +16,7 @@ from torch.nn.modules.module import (
 from torch.utils._python_dispatch import _disable_current_modes
 
 from pitstop.profile.attempt import attempt
-from pitstop.profile.checksum import checksum
+from pitstop.profile.checksum import checksum, thinned
 from pitstop.profile.dependence import Dependence
 from pitstop.profile.lines import NOWHERE, Place, lines_within, user_line
 from pitstop.profile.tensors import identity, shapes_of, tensors_in
@@ -196,7 +196,8 @@ class Calls:
         call.fed |= self._dependence.bits([each for each in tensors if each.requires_grad])
         if tensors and self._is_outermost_frozen(call):
             with _disable_current_modes():
-                call.content += [attempt(checksum, tensors, otherwise="")]
+                weights = _some_weights(call.module())  # a running mean of others' is not frozen
+                call.content += [attempt(checksum, [*tensors, *weights], otherwise="")]
 
     def _is_outermost_frozen(self, call: Call) -> bool:
         around = (self.all[position] for position in self._open)
@@ -211,6 +212,12 @@ class Calls:
         self.device = self.device or kind
         if not self.autocast and torch.is_autocast_enabled(kind):
             self.autocast = str(torch.get_autocast_dtype(kind)).removeprefix("torch.")
+
+
+def _some_weights(module: Any) -> list[torch.Tensor]:
+    """Numbers from the first and the last parameter of a module."""
+    parameters = [each.detach() for each in module.parameters()]
+    return [thinned(each) for each in (*parameters[:1], *parameters[1:][-1:])]
 
 
 def _is_frozen(call: Call) -> bool:

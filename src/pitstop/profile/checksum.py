@@ -18,12 +18,12 @@ def checksum(tensors: list[torch.Tensor]) -> str:
         if plain.numel() * plain.element_size() > WHOLE_BYTES:
             kind = torch.float64 if plain.is_floating_point() else None
             digest.update(_bytes(plain.sum(dtype=kind)))
-            plain = _thinned(plain)
+            plain = thinned(plain)
         digest.update(_bytes(plain))
     return digest.hexdigest()
 
 
-def _thinned(tensor: torch.Tensor) -> torch.Tensor:
+def thinned(tensor: torch.Tensor) -> torch.Tensor:
     """A view of numbers from all over the tensor, at most ``SAMPLED`` of them."""
     for dimension in sorted(range(tensor.dim()), key=lambda d: -tensor.shape[d]):
         excess = -(-tensor.numel() // SAMPLED)

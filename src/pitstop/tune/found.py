@@ -9,6 +9,7 @@ from pitstop.core.trial import Trial
 from pitstop.tune.change import Goal
 from pitstop.tune.track import Changes, Checked
 
+BEHIND = "in its first run behind"  # another setting of the change, which was timed instead
 PASSENGER = "a passenger: beside the others it no longer helps"  # the note of what was dropped
 
 

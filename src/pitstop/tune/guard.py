@@ -49,6 +49,7 @@ from pitstop.tune.readings import Readings
 TIMES = 3.0  # of the perturbed run's drift: one run's drift is itself good to a factor of two
 NEARLY = 10.0  # times what is allowed: two ways to move the weights part by up to 50 times
 FIRST = 5  # steps that share one tolerance: of five, hardly all agree by luck
+ANOTHER = 0.9  # of the larger one, as where a loss is a million times what it was
 LARGEST = 0.3  # a number that is a third off is another one, whatever became of the perturbed run
 SEEDS = 3  # the fewest that have a spread
 SPREADS = 2.0  # of three normal seeds: a mean of three others lies farther off 4 times of 100
@@ -205,7 +206,8 @@ def _judge(name: str, ours: list[float], others: list[list[float]], floor: float
     worst = beyond[0] if beyond else max(range(len(ours)), key=ours.__getitem__, default=0)
     drift, tolerance = ours[worst], allowed[worst]
     if beyond:
-        said = f"{name} {worst + 1} is {precise_percent(drift)} off"
+        off = "another number altogether" if drift > ANOTHER else f"{precise_percent(drift)} off"
+        said = f"{name} {worst + 1} is {off}"
         nearly = all(ours[place] <= NEARLY * allowed[place] for place in beyond)
         return Guarded(False, drift, tolerance, f"{said}, {_by(tolerance)}", nearly=nearly)
     said = f"{name} at most {precise_percent(drift)} off" if drift else f"every {name} equal"

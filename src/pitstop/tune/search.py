@@ -38,7 +38,7 @@ from pitstop.core.trial import Trial
 from pitstop.tune import budget, weigh
 from pitstop.tune.budget import Costs
 from pitstop.tune.candidates import LATE, Candidate, rival, spared
-from pitstop.tune.found import Asked, Found, Listener
+from pitstop.tune.found import BEHIND, Asked, Found, Listener
 from pitstop.tune.laps import first_run, told, weighed
 from pitstop.tune.passengers import Passengers
 from pitstop.tune.plan import Wanted
@@ -182,7 +182,7 @@ class Search:
                 note = f"not timed, since {SPENT}"
                 yield told(self._now, candidate, best, "not-applicable", checked, note)
                 continue
-            note = f"in its first run behind {label(best)}"
+            note = f"{BEHIND} {label(best)}"
             behind = [
                 told(self._now, candidate, wanted, "not-faster", slower, note)
                 for wanted, slower in fine[place + 1 :]

@@ -60,8 +60,8 @@ def writing_weights(evidence: Evidence) -> list[ModuleCall]:
 
 
 def no_weights_written(evidence: Evidence) -> str:
-    """A reason where modules ran and no attention of torch's own wrote its weights; else empty."""
-    if not evidence.calls or writing_weights(evidence):
+    """A reason where work was seen and none of it was torch's attention writing its weights."""
+    if not (evidence.calls or evidence.operations) or writing_weights(evidence):
         return ""
     return "no MultiheadAttention writes out what could be spared"
 
@@ -103,6 +103,15 @@ def takes_minutes(evidence: Evidence) -> bool:
         path = evidence.calls[place].path
         models[path] = max(operations, models.get(path, 0))
     return sum(models.values()) > MANY
+
+
+def one_shape(evidence: Evidence) -> bool:
+    """Whether the batches that are learned from were alike; without a loader, all that is given."""
+    loaders = [each for each in evidence.loaders if each.trains] or evidence.loaders
+    if loaders:
+        return all(each.batch_shapes <= 1 for each in loaders)
+    outermost = {(each.path, each.shapes) for each in evidence.calls if each.parent < 0}
+    return len(outermost) == len({path for path, _ in outermost})
 
 
 def steady_memory(evidence: Evidence) -> str:

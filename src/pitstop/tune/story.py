@@ -11,7 +11,7 @@ from pitstop.core.trial import Trial
 from pitstop.core.units import binary_bytes, change, count, milliseconds, percent
 from pitstop.report.wording import interval
 from pitstop.tune.change import Goal
-from pitstop.tune.found import Found, leading
+from pitstop.tune.found import BEHIND, Found, leading
 from pitstop.tune.track import label as name_of
 
 BUDGET = "budget"  # what a line is about that more of it would help
@@ -72,7 +72,7 @@ def _nothing(found: Found, goal: Goal) -> str:
     """Nothing was kept: what is known is one thing, what noise has hidden another."""
     if any(each.verdict == "noisy" for each in found.trials):
         return "nothing that was tried is proved faster; some of it drowned in noise"
-    if all(each.verdict == "not-applicable" for each in found.trials):
+    if all(each.verdict == "not-applicable" or BEHIND in each.note for each in found.trials):
         short = any(BUDGET in each for each in _said(found))
         return "nothing could be tried to its end" if short else "no change applies to it"
     better = "makes it faster" if goal == "time" else "saves memory"

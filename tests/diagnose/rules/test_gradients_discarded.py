@@ -77,10 +77,40 @@ def test_only_the_calls_on_the_way_of_the_pass_count():
     assert finding.saving == pytest.approx(0.20)
 
 
-def test_names_the_network_whose_gradients_nobody_uses():
-    (finding,) = gradients_discarded(run(gradient_unused=(("backbone.weight", 90),)))
-    assert (finding.span.line, finding.saving) == (30, pytest.approx(0.20))
-    assert "`requires_grad_(False)` on `PoseNetwork`" in finding.cure
+BACKBONE, HEAD = ("Net.backbone.weight", 90), ("Net.head.weight", 10)
+
+
+@pytest.mark.parametrize(
+    ("unused", "frozen", "named"),
+    [
+        ((BACKBONE, HEAD), False, ("Net", 30, 0.20)),
+        ((BACKBONE,), True, ("Net", 30, 0.20)),
+        ((BACKBONE,), False, ("Net.backbone", 2, 0.15)),  # the head learns, and so Net must
+        ((("Net.backbone.bias", 5),), False, None),
+        ((HEAD,), False, None),  # 2.5 % of the step
+    ],
+)
+def test_names_the_network_whose_gradients_nobody_uses(unused, frozen, named):
+    calls = (
+        call("Net", 30, graph=True),
+        call("Net.backbone", 2, 0, parameters=90, graph=True),
+        call("Net.head", 3, 0, parameters=10, graph=True, frozen=frozen),
+    )
+    backward = (
+        work(30.0, 1, backward=True),
+        work(5.0, 2, backward=True),
+        work(5.0, 0, backward=True),
+    )
+    found = gradients_discarded(
+        recording(
+            calls=calls,
+            operations=(*backward, work(60.0, 0)),
+            parameters=Parameters(100, gradient_unused=unused),
+        )
+    )
+    told = [(each.span.line, each.saving) for each in found]
+    assert told == ([(named[1], pytest.approx(named[2]))] if named else [])
+    assert not named or f"`requires_grad_(False)` on `{named[0]}`," in found[0].cure
 
 
 @pytest.mark.parametrize(

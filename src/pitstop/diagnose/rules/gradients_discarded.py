@@ -8,7 +8,7 @@ from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
 from pitstop.diagnose.calls import CallTree, call_tree
 from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.parameters import roots_of
+from pitstop.diagnose.parameters import unlearned
 from pitstop.diagnose.place import label, span
 from pitstop.diagnose.recording import Recording
 
@@ -41,7 +41,7 @@ def gradients_discarded(recording: Recording) -> Iterator[Finding]:
     tree = call_tree(recording.evidence)
     for each in found.discards:
         yield from _discarded(tree, each, ledger)
-    for root in roots_of(tree, found.gradient_unused):
+    for root in unlearned(tree, found.gradient_unused):
         ms = tree.ms(tree.backward_micros[root], ledger) * WEIGHTS
         if ledger.share(ms) >= WORTH_FREEZING:
             name = tree.calls[root].path

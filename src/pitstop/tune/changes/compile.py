@@ -6,7 +6,13 @@ from weakref import WeakKeyDictionary
 
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
-from pitstop.tune.seen import compiles_itself, no_checkpoint, takes_minutes, waits_for_launches
+from pitstop.tune.seen import (
+    compiles_itself,
+    no_checkpoint,
+    one_shape,
+    takes_minutes,
+    waits_for_launches,
+)
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
@@ -16,7 +22,7 @@ Compiled = Callable[[Function], Function]
 
 MOST_GRAPHS = 128  # of one function: deep networks have so many blocks; torch gives up at 8
 OLD_LIMIT = "cache_size_limit"  # its name before torch 2.7
-GIVEN = ("backend", "mode")  # options that are torch's own
+GIVEN = ("backend", "mode", "dynamic")  # options that are torch's own
 CHECKPOINTS = {"checkpoint", "_gradient_checkpointing_func"}  # torch's name, and the libraries'
 
 
@@ -24,12 +30,16 @@ def variants(facts: Facts) -> Iterator[Options]:
     """The whole model; its repeated blocks; what is checkpointed, for models that break the first.
 
     Blocks compile faster and survive what cannot be compiled around them: they come first where the
-    model is so large that the whole might find no end within the budget. Inside checkpoints a
+    model is so large that the whole might find no end within the budget. They share their code, so
+    torch takes blocks of several widths for shapes that vary, and compiles them for any: minutes
+    for attention in windows, and of no use where all batches have one shape. Inside checkpoints a
     compiler sees no checkpoint at all, which some versions of torch cannot trace. Where a GPU waits
     for launches, the whole model is also captured as CUDA graphs, which launch at once.
     """
     scopes = ("blocks", "whole") if takes_minutes(facts.evidence) else ("whole", "blocks")
-    yield from ({"scope": scope} for scope in scopes)
+    fixed: Options = {"dynamic": False} if one_shape(facts.evidence) else {}
+    options: dict[str, Options] = {"whole": {}, "blocks": fixed}
+    yield from ({"scope": scope, **options[scope]} for scope in scopes)
     if not no_checkpoint(facts.evidence):
         yield {"scope": "inside-checkpoints"}
     if facts.device == "cuda" and waits_for_launches(facts.evidence):

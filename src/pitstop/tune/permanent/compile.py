@@ -12,7 +12,7 @@ from pitstop.tune.built import LAYER
 from pitstop.tune.changes.compile import GIVEN
 from pitstop.tune.model_lines import behind_models, parts_of
 from pitstop.tune.permanent.checkpointing_off import CHECKPOINT
-from pitstop.tune.plan import Options
+from pitstop.tune.plan import Options, Value
 from pitstop.tune.sites import Left, Sites, in_file, torch_name
 
 BLOCKS = """\
@@ -23,8 +23,12 @@ for layer in {model}.modules():
 
 def compile(sites: Sites, options: Options) -> Iterator[Edit | Left]:  # noqa: A001 torch's name
     """Behind the building of each model, or at what is checkpointed."""
-    given = ", ".join(f'{name}="{options[name]}"' for name in GIVEN if name in options)
+    given = ", ".join(f"{name}={_literal(options[name])}" for name in GIVEN if name in options)
     yield from SCOPES[str(options.get("scope", "whole"))](sites, given)
+
+
+def _literal(value: Value) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def _whole(sites: Sites, given: str) -> Iterator[Edit | Left]:
