@@ -273,6 +273,7 @@ def test_blocks_are_compiled_first_where_the_whole_would_take_minutes(operations
     ("loaders", "inputs", "fixed"),
     [
         ([(True, 1)], ["[8]", "[4]"], True),  # a pyramid: two sizes in each step
+        ([(True, 2)], ["[8]"], True),  # the last batch of an epoch is smaller
         ([(True, 1), (False, 9)], ["[8]"], True),  # pictures as large as they are to validate with
         ([(True, 3)], ["[8]"], False),
         ([(False, 3)], ["[8]"], False),

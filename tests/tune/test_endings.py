@@ -142,6 +142,14 @@ def test_what_nobody_caught_in_cpp_is_told_with_the_signal(tmp_path):
     told = "ended by signal 6 (Aborted): CUDA out of memory. Tried to allocate 2.00 GiB"
     assert found.error == f"{told} (step.py:9)"
     assert found.out_of_memory
+    first = [
+        "Traceback (most recent call last):",
+        '  File "train.py", line 3, in f',
+        "ValueError: x",
+    ]
+    Path(tmp_path, COMPLAINED).write_text("\n".join(first + said[2:3]))
+    error = ending(recording, 1.0, 10.0).error  # and it crashed on its way out
+    assert error == "ended by signal 6 (Aborted), after ValueError: x (train.py:3)"
 
 
 def test_warnings_are_told_with_the_line_that_they_come_from(tmp_path):

@@ -196,8 +196,7 @@ class Calls:
         call.fed |= self._dependence.bits([each for each in tensors if each.requires_grad])
         if tensors and self._is_outermost_frozen(call):
             with _disable_current_modes():
-                weights = _some_weights(call.module())  # a running mean of others' is not frozen
-                call.content += [attempt(checksum, [*tensors, *weights], otherwise="")]
+                call.content += [attempt(_content, tensors, call.module(), otherwise="")]
 
     def _is_outermost_frozen(self, call: Call) -> bool:
         around = (self.all[position] for position in self._open)
@@ -214,10 +213,10 @@ class Calls:
             self.autocast = str(torch.get_autocast_dtype(kind)).removeprefix("torch.")
 
 
-def _some_weights(module: Any) -> list[torch.Tensor]:
-    """Numbers from the first and the last parameter of a module."""
+def _content(tensors: list[torch.Tensor], module: Any) -> str:
+    """A checksum of what a module is given, and of some weights: others may be averaged in them."""
     parameters = [each.detach() for each in module.parameters()]
-    return [thinned(each) for each in (*parameters[:1], *parameters[1:][-1:])]
+    return checksum([*tensors, thinned(parameters[0]), thinned(parameters[-1])])
 
 
 def _is_frozen(call: Call) -> bool:

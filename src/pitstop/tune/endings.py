@@ -54,13 +54,18 @@ def ending(recording: Recording, wall_s: float, timeout_s: float) -> Ending:
         return Ending(code, last, out_of_memory=bool(OUT_OF_MEMORY.search(last)))
     if not code:
         return Ending(0, warnings=_warnings(said))
-    error = last_error(said) if code > 0 else _signal(code, said)
-    error = error or f"ended with exit code {code}"
+    error = _signal(code, said) if code < 0 else last_error(said) or f"ended with exit code {code}"
     return Ending(code, error, out_of_memory=bool(OUT_OF_MEMORY.search(error)))
 
 
 def last_error(lines: Sequence[str]) -> str:
-    """The line that names the exception of the last traceback; else the last that is no warning.
+    """The line that names the exception of the last traceback; else the last that is no warning."""
+    words = (line for line in reversed(lines) if line.strip() and not line[0].isspace())
+    return _raised(lines) or next((line for line in words if not WARNING.fullmatch(line)), "")
+
+
+def _raised(lines: Sequence[str]) -> str:
+    """The line that names the exception of the last traceback, if there is one.
 
     One that ends in a colon, as torch's compiler has it, is followed by what it is about; one that
     is a name alone, as most of ``assert``, comes with the line that raised it, any other with the
@@ -77,8 +82,7 @@ def last_error(lines: Sequence[str]) -> str:
                 return f"{error}{_raised_by(frames)}"
             about = f" {next(after, '')}".rstrip() if error.endswith(":") else ""
             return f"{error}{about}{_in_own_code(frames)}"
-    words = (line for line in reversed(lines) if line.strip() and not line[0].isspace())
-    return next((line for line in words if not WARNING.fullmatch(line)), "")
+    return ""
 
 
 def _raised_by(frames: Sequence[str]) -> str:
@@ -108,10 +112,14 @@ def _complaints(recording: Recording) -> list[str]:
 
 
 def _signal(code: int, lines: Sequence[str]) -> str:
-    """The signal that ended a process, what C++ said of it, and the place in the user's code."""
+    """The signal that ended a process, what C++ said of it, and the place in the user's code.
+
+    It may have come while an exception ended the process anyway, which then is what matters.
+    """
     thrown = [line.strip() for line in lines if line.strip().startswith(THROWN)]
     about = f": {thrown[-1].removeprefix(THROWN).strip()}" if thrown else ""
     after = dropwhile(lambda line: not line.startswith(CRASHED), lines)
     frames = list(takewhile(bool, after))  # the innermost first
     name = f"ended by signal {-code} ({signal.strsignal(-code)})"
-    return f"{name}{about}{_in_own_code(frames[::-1])}"
+    raised = _raised(lines)
+    return f"{name}{about}{_in_own_code(frames[::-1])}{f', after {raised}' if raised else ''}"

@@ -9,6 +9,7 @@ from pitstop.diagnose.calls import call_tree
 from pitstop.diagnose.operations import EMPTYING, short
 from pitstop.diagnose.precision import PRODUCTS, in_float32
 
+ALIKE = 2  # shapes of batches: the last one of an epoch is smaller
 GROWS = 0.01  # of the memory reserved on a GPU: a single small tensor may come late
 LAUNCHING = 0.25  # of the step: CUDA graphs take longer to compile, and keep memory
 LITTLE = 0.01  # of the step: nothing below counts as a difference
@@ -106,10 +107,10 @@ def takes_minutes(evidence: Evidence) -> bool:
 
 
 def one_shape(evidence: Evidence) -> bool:
-    """Whether the batches that are learned from were alike; without a loader, all that is given."""
+    """Whether the batches that are learned from are alike; without a loader, all that is given."""
     loaders = [each for each in evidence.loaders if each.trains] or evidence.loaders
     if loaders:
-        return all(each.batch_shapes <= 1 for each in loaders)
+        return all(each.batch_shapes <= ALIKE for each in loaders)
     outermost = {(each.path, each.shapes) for each in evidence.calls if each.parent < 0}
     return len(outermost) == len({path for path, _ in outermost})
 
