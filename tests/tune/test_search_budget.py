@@ -88,6 +88,22 @@ def test_a_run_that_does_not_end_leaves_the_proof_its_time():
     assert track.left_s() > 0
 
 
+def test_a_run_that_ends_late_is_what_the_budget_has_room_for():
+    scopes = tuple({"scope": each} for each in ("whole", "blocks"))
+    track = Simulated(lambda on: 80.0 if on else 100.0, budget_s=180.0)
+    honest = track.check
+
+    def check(changes, toggle=None, patience_s=lambda: 0.0, new=1):
+        track.clock_s += patience_s() if changes else 0.0
+        return honest(changes, toggle, patience_s)
+
+    track.check = check
+    found = search(track, [candidate("compile", options=scopes, alone=True)])
+    assert verdicts(found)["compile scope=blocks"] == "not-applicable"
+    room = "not tried, since the budget has room for compile scope=whole only"
+    assert room in [each.note for each in found.trials]
+
+
 def test_a_compiler_of_a_script_too_short_for_blocks_leaves_the_proof_its_time():
     """Each of its fresh runs would compile."""
     compiled = candidate("compile", alone=True)

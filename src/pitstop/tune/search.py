@@ -156,7 +156,8 @@ class Search:
                 left_out.append(label(wanted))
                 continue
             if place and place < planned and self._now.patience_s(first) < self._now.costs.run_s:
-                note = f"not tried, since {SPENT}"  # those before took too long
+                other = f"the budget has room for {label(fine[0][0])} only" if fine else SPENT
+                note = f"not tried, since {other}"  # those before took too long
                 yield told(self._now, candidate, wanted, "not-applicable", Checked(), note)
                 continue
             if place >= planned and not self._falls_short(candidate, fine):
