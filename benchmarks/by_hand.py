@@ -54,6 +54,8 @@ def _wanted(word: str) -> Wanted:
 
 
 def _value(text: str) -> Value:
+    if text in {"True", "False"}:
+        return text == "True"
     return int(text) if text.isdecimal() else text
 
 
