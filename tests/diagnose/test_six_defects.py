@@ -166,7 +166,7 @@ DECODE = """
 """
 SORT = """
         image = numpy.random.default_rng(index).normal(size=(3, 32, 32)).astype("f4")
-        for _ in range(30):
+        for _ in range(200):
             image = numpy.sort(image, axis=-1)[..., ::-1].copy()
 """
 THREE = """

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pitstop.diagnose.calls import backward_passes
 from pitstop.profile.inspection import read_inspection
 
 pytest.importorskip("torch")
@@ -31,6 +32,17 @@ def test_backward_operations_have_the_line_and_the_call_of_the_forward_ones(insp
     assert evidence.calls[norm.call].kind == "BatchNorm1d"
     products = [each for each in evidence.operations if each.backward and "mm" in each.name]
     assert {each.where.line for each in products} == {line["model"], line["head"]}
+
+
+def test_backward_passes_are_counted_where_only_sums_of_operations_are_kept(inspected, monkeypatch):
+    monkeypatch.setattr("pitstop.profile.watch.MOST_OPERATIONS", 0)
+    step = (
+        "loss = head(model(x)).mean()\n    (loss / 2).backward()\n    loss = head(model(x)).mean()"
+    )
+    evidence, _ = inspected(TRAINING, step + UPDATE)
+    assert backward_passes(evidence) == 2
+    products = [each for each in evidence.operations if each.name == "aten.addmm.default"]
+    assert [(each.calls, each.shapes) for each in products] == [(2, "")] * 2  # of two layers each
 
 
 @pytest.mark.parametrize("reentrant", [True, False])

@@ -207,11 +207,16 @@ def _flops(func: Any, arguments: Any, options: Any, result: Any) -> int:
 
 
 def _summed(rows: list[list[Any]]) -> list[list[Any]]:
-    """Rows of equal name, line and kind as one, whatever their shapes and module calls."""
-    sums: dict[Key, list[Any]] = {}
-    for name, line, _, *numbers, _, backward, waiting, phase, _ in rows:
-        total = sums.setdefault((name, line, backward, waiting, phase), [0, 0.0, None, 0, 0])
+    """Rows of equal name, line and kind as one, with their shapes where all have the same."""
+    sums: dict[Key, tuple[set[str], list[Any]]] = {}
+    for name, line, shape, *numbers, _, backward, waiting, phase, _ in rows:
+        key = (name, line, backward, waiting, phase)
+        shapes, total = sums.setdefault(key, (set(), [0, 0.0, None, 0, 0]))
+        shapes.add(shape)
         for place, number in enumerate(numbers):
             if number is not None:
                 total[place] = round((total[place] or 0) + number, 1)
-    return [[name, line, "", *total, -1, *kind] for (name, line, *kind), total in sums.items()]
+    return [
+        [name, line, shapes.pop() if len(shapes) == 1 else "", *total, -1, *kind]
+        for (name, line, *kind), (shapes, total) in sums.items()
+    ]
