@@ -142,6 +142,14 @@ def test_what_nobody_caught_in_cpp_is_told_with_the_signal(tmp_path):
     told = "ended by signal 6 (Aborted): CUDA out of memory. Tried to allocate 2.00 GiB"
     assert found.error == f"{told} (step.py:9)"
     assert found.out_of_memory
+    thread = [
+        "Current thread 0x00007f01 (most recent call first):",
+        '  File "/env/lib/python3.11/site-packages/triton/jit.py", line 40 in run',
+        '  File "/env/lib/python3.11/site-packages/torch/_tensor.py", line 2 in backward',
+    ]
+    Path(tmp_path, COMPLAINED).write_text("\n".join(said[2:7] + thread))
+    error = ending(recording, 1.0, 10.0).error  # in a thread of the backward pass
+    assert error == "ended by signal 6 (Aborted) in jit.py:40"
     first = [
         "Traceback (most recent call last):",
         '  File "train.py", line 3, in f',

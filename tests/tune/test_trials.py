@@ -1,6 +1,7 @@
 """Real scripts in real processes: each costs some seconds, so each shows several things."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -164,6 +165,22 @@ pathlib.Path("result").write_text("")
     assert printed == [["False"], ["True"]]
     assert [each.name for each in cache.iterdir()] == ["kernel.so"]
     assert not (here / "result").exists()
+
+
+def test_half_a_library_that_a_killed_linker_leaves_is_not_kept(here, monkeypatch):
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    text = """
+import os, pathlib, signal, time
+cache = pathlib.Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
+cache.joinpath("ab").mkdir(parents=True)
+for name, age in ("whole.so", 60), ("half.so", 0), ("kernel.cubin", 0):
+    cache.joinpath("ab", name).write_text("")
+    os.utime(cache.joinpath("ab", name), (time.time() - age,) * 2)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    cache = here / ".pitstop" / "kept"
+    assert trial(here, text, compiled=cache).ending.exit_code == -signal.SIGKILL
+    assert {each.name for each in cache.glob("*/*")} == {"whole.so", "kernel.cubin"}
 
 
 def test_the_errors_own_line_is_told(here):

@@ -114,12 +114,15 @@ def _complaints(recording: Recording) -> list[str]:
 def _signal(code: int, lines: Sequence[str]) -> str:
     """The signal that ended a process, what C++ said of it, and the place in the user's code.
 
-    It may have come while an exception ended the process anyway, which then is what matters.
+    A backward pass runs in threads of its own, where no line is the user's: then it is the place in
+    a library. The signal may have come while an exception ended the process anyway, which then is
+    what matters.
     """
     thrown = [line.strip() for line in lines if line.strip().startswith(THROWN)]
     about = f": {thrown[-1].removeprefix(THROWN).strip()}" if thrown else ""
     after = dropwhile(lambda line: not line.startswith(CRASHED), lines)
-    frames = list(takewhile(bool, after))  # the innermost first
+    frames = [*takewhile(bool, after)][:0:-1]  # written with the innermost first, after its thread
+    place = _in_own_code(frames) or _raised_by(frames)
     name = f"ended by signal {-code} ({signal.strsignal(-code)})"
     raised = _raised(lines)
-    return f"{name}{about}{_in_own_code(frames[::-1])}{f', after {raised}' if raised else ''}"
+    return f"{name}{about}{place}{f', after {raised}' if raised else ''}"

@@ -35,6 +35,8 @@ PREFIX = "pitstop-trial-"
 SHORT = Path("/tmp")  # noqa: S108 short enough for sockets
 LONGEST_PATH = 50  # a socket's path has 107 bytes, of which 32 and our own 22 come after it
 COMPILED = "compiled"  # what inductor compiled, beside the folders of trials, which share it
+COMPILED_AT = "TORCHINDUCTOR_CACHE_DIR"
+LINKED_S = 10.0  # more than a linker takes to write a library
 QUIET = {  # services that would keep a record of each trial
     "COMET_MODE": "disabled",
     "NEPTUNE_MODE": "debug",
@@ -105,11 +107,14 @@ def run_trial(
     where = [] if not settings.lists_writes else written.folders_of(words, Path.cwd())
     with my_turn():  # which may say that it waits, and our own words may go to a file here
         before = written.snapshot(where)
-        compiled = settings.compiled or folder.parent / COMPILED
+        compiled = os.environ.get(COMPILED_AT) or settings.compiled or folder.parent / COMPILED
+        cache = Path(compiled).absolute()
         temporary = _temporary_folder()
+        killed = True
         try:
-            environment = _environment(tag, folder, temporary, compiled.absolute())
+            environment = _environment(tag, folder, temporary, cache)
             run = _run(words, wanted, folder, settings, environment)
+            killed = run.ending.exit_code < 0
             if not settings.lists_writes:
                 return run
             found = written.written(folder / SCRATCH, before, written.snapshot(where))
@@ -117,6 +122,8 @@ def run_trial(
         finally:
             seen = [row[0] for sample in lines(folder / "host.jsonl") for row in sample["memory"]]
             family.clean_shared_memory({*seen, *family.end(tag)})
+            if killed:
+                _drop_halves(cache)
             _wipe(folder / SCRATCH)
             _wipe(temporary)
 
@@ -174,8 +181,7 @@ def _until(evidence: Evidence, steps: int) -> Evidence:
 
 def _environment(tag: str, folder: Path, temporary: Path, cache: Path) -> dict[str, str]:
     """Variables of a trial that must leave no trace."""
-    compiled = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or str(cache)
-    alone = [str(folder), str(temporary), compiled]
+    alone = [str(folder), str(temporary), str(cache)]
     first = {"folder": str(folder / SCRATCH), "alone": alone}
     return {
         **QUIET,
@@ -183,9 +189,19 @@ def _environment(tag: str, folder: Path, temporary: Path, cache: Path) -> dict[s
         FIRST: f"{scratch.BEGIN} {json.dumps(first)}",
         "MLFLOW_TRACKING_URI": (temporary / "mlflow").as_uri(),
         "TMPDIR": str(temporary),
-        "TORCHINDUCTOR_CACHE_DIR": compiled,
+        COMPILED_AT: str(cache),
         family.VARIABLE: tag,
     }
+
+
+def _drop_halves(cache: Path) -> None:
+    """Delete the libraries of the last seconds: a linker may have been killed as it wrote one.
+
+    Inductor takes what is there for whole, and who loads half a library crashes.
+    """
+    for path in cache.rglob("*.so"):
+        if path.stat().st_mtime > time.time() - LINKED_S:
+            path.unlink()
 
 
 def _temporary_folder() -> Path:
