@@ -151,7 +151,7 @@ def test_maps_for_perf_are_not_written(here):
 
 
 def test_what_was_compiled_outlives_a_trial_and_nothing_else_does(here, monkeypatch):
-    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)  # inductor sets it, once used
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(here / "of-the-user"))
     text = """
 import os, pathlib, torch
 kernel = pathlib.Path(os.environ["TORCHINDUCTOR_CACHE_DIR"], "kernel.so")
@@ -165,10 +165,11 @@ pathlib.Path("result").write_text("")
     assert printed == [["False"], ["True"]]
     assert [each.name for each in cache.iterdir()] == ["kernel.so"]
     assert not (here / "result").exists()
+    assert not (here / "of-the-user").exists()
 
 
 def test_half_a_library_that_a_killed_linker_leaves_is_not_kept(here, monkeypatch):
-    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(here / "of-the-user"))
     text = """
 import os, pathlib, signal, time
 cache = pathlib.Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])

@@ -35,7 +35,6 @@ PREFIX = "pitstop-trial-"
 SHORT = Path("/tmp")  # noqa: S108 short enough for sockets
 LONGEST_PATH = 50  # a socket's path has 107 bytes, of which 32 and our own 22 come after it
 COMPILED = "compiled"  # what inductor compiled, beside the folders of trials, which share it
-COMPILED_AT = "TORCHINDUCTOR_CACHE_DIR"
 LINKED_S = 10.0  # more than a linker takes to write a library
 QUIET = {  # services that would keep a record of each trial
     "COMET_MODE": "disabled",
@@ -107,8 +106,7 @@ def run_trial(
     where = [] if not settings.lists_writes else written.folders_of(words, Path.cwd())
     with my_turn():  # which may say that it waits, and our own words may go to a file here
         before = written.snapshot(where)
-        compiled = os.environ.get(COMPILED_AT) or settings.compiled or folder.parent / COMPILED
-        cache = Path(compiled).absolute()
+        cache = (settings.compiled or folder.parent / COMPILED).absolute()  # not the user's own
         temporary = _temporary_folder()
         killed = True
         try:
@@ -189,7 +187,7 @@ def _environment(tag: str, folder: Path, temporary: Path, cache: Path) -> dict[s
         FIRST: f"{scratch.BEGIN} {json.dumps(first)}",
         "MLFLOW_TRACKING_URI": (temporary / "mlflow").as_uri(),
         "TMPDIR": str(temporary),
-        COMPILED_AT: str(cache),
+        "TORCHINDUCTOR_CACHE_DIR": str(cache),
         family.VARIABLE: tag,
     }
 
@@ -197,7 +195,8 @@ def _environment(tag: str, folder: Path, temporary: Path, cache: Path) -> dict[s
 def _drop_halves(cache: Path) -> None:
     """Delete the libraries of the last seconds: a linker may have been killed as it wrote one.
 
-    Inductor takes what is there for whole, and who loads half a library crashes.
+    It looks whole from its header to its length, inductor takes it for such, and who loads it
+    crashes.
     """
     for path in cache.rglob("*.so"):
         if path.stat().st_mtime > time.time() - LINKED_S:
