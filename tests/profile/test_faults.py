@@ -66,10 +66,10 @@ def evidence(path):
     [
         "if step == 6: raise ValueError('bad')",
         pytest.param("if step == 6: sys.exit('told so')", marks=pytest.mark.slow),
-        "if step == 6: os.kill(os.getpid(), signal.SIGTERM)",
+        pytest.param("if step == 6: os.kill(os.getpid(), signal.SIGTERM)", marks=pytest.mark.slow),
         "if step == 6: os.kill(os.getpid(), signal.SIGKILL)",
         pytest.param("if step == 6: torch.empty(1 << 60)", marks=pytest.mark.slow),
-        "if step == 6: os._exit(9)",
+        pytest.param("if step == 6: os._exit(9)", marks=pytest.mark.slow),
     ],
 )
 def test_the_end_is_the_scripts_own_and_five_steps_are_readable(fault, script):

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 SCRIPTS = [
     ("plain.py", (), "optimizer", 24),
     ("plain.py", ("2",), "optimizer", 24),
-    ("plain.py", ("1", "spawn"), "optimizer", 24),
+    pytest.param("plain.py", ("1", "spawn"), "optimizer", 24, marks=pytest.mark.slow),
     pytest.param("plain.py", ("1", "forkserver"), "optimizer", 24, marks=pytest.mark.slow),
     ("accumulate.py", (), "optimizer", 12),
     ("closure.py", (), "optimizer", 15),

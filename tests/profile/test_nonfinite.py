@@ -284,8 +284,8 @@ def line_of(case):
     ("case", "phase", "operation", "step"),
     [
         ("log", "forward", "log", 30),
-        ("count", "forward", "div", 30),
-        ("weight", "forward", "div", 30),
+        pytest.param("count", "forward", "div", 30, marks=pytest.mark.slow),
+        pytest.param("weight", "forward", "div", 30, marks=pytest.mark.slow),
         ("sqrt", "backward", "sqrt", 31),  # its gradient at step 30 spoils the weights
         ("sample", "input", "addmm", 30),
         ("rate", "weights", "mean", 31),

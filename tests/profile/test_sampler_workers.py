@@ -14,7 +14,7 @@ DECODE = next(
 )
 
 
-@pytest.mark.parametrize("arguments", [("0",), ("2", "fork")])
+@pytest.mark.parametrize("arguments", [pytest.param(("0",), marks=pytest.mark.slow), ("2", "fork")])
 def test_the_line_that_decodes_is_where_the_loader_spends_its_time(arguments, bare, profiled):
     without, with_us = bare("decode.py", *arguments), profiled("decode.py", *arguments)
     assert with_us.out == without.out

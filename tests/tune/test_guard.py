@@ -334,7 +334,7 @@ def train(mode="plain", seed=0):
     return Readings(losses=tuple(losses))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_honest_bfloat16_passes_and_wrong_but_fast_changes_are_caught(seed):
     untouched = Untouched(train(seed=seed), perturbed=(train("perturbed", seed),))
     assert guard("rounding", train("bf16", seed), untouched, "bfloat16").ok

@@ -115,7 +115,7 @@ READS = [
     "source",
     [
         trained(*READS),
-        trained(DROPS, options=f", 0.0, {HOOK}"),
+        pytest.param(trained(DROPS, options=f", 0.0, {HOOK}"), marks=pytest.mark.slow),
         trained(DROPS, options=f", 0.0, {HOOK_OF_ALL}"),
     ],
     ids=["lines", "hook", "hook-of-all"],

@@ -99,7 +99,9 @@ with torch.no_grad():
     [
         pytest.param(DECODES, ["channels-last"], marks=pytest.mark.slow),
         (FUNCTIONS, ["bf16", "channels-last", "fused-optimizer", ("loader", {"workers": 1})]),
-        (OBJECT, ["bf16", "checkpointing-off", "fused-optimizer"]),
+        pytest.param(
+            OBJECT, ["bf16", "checkpointing-off", "fused-optimizer"], marks=pytest.mark.slow
+        ),
     ],
     ids=["decodes", "functions", "object"],
 )

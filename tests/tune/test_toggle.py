@@ -201,7 +201,7 @@ model = Model()
 @pytest.mark.parametrize(
     ("first", "arguments", "events"),
     [
-        (VALIDATES, "", 1),
+        pytest.param(VALIDATES, "", 1, marks=pytest.mark.slow),
         (OFTEN, ", Seldom(model.parameters())", 6),
     ],
 )
