@@ -41,6 +41,7 @@ def test_folders_look_as_if_written_to(home):
     assert sorted(os.listdir()) == ["log.txt", "old", "runs"]
     assert glob.glob("**/event", recursive=True) == ["runs/1/event"]
     assert [str(path) for path in Path().rglob("event")] == ["runs/1/event"]
+    assert [*Path().glob("runs/*/event")] == [*Path().glob("*/1/event")] == [Path("runs/1/event")]
     assert [entry.path for entry in os.scandir("runs") if entry.is_dir()] == ["runs/1"]
 
 

@@ -11,6 +11,7 @@ Caches are left alone: they hold nothing of one run's own, and to fill them anew
 """
 
 import builtins
+import glob
 import io
 import json
 import os
@@ -33,6 +34,7 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 READING = ("stat", "lstat", "access", "statvfs", "listxattr", "getxattr")
 EDITING = ("truncate", "utime", "chmod", "chown", "lchown", "setxattr", "removexattr")
 CREATING = ("mkfifo", "mknod")
+HELD = ("lstat", "scandir")  # that a class of Python's may hold as well
 CACHES = (
     "CUDA_CACHE_PATH",
     "CUPY_CACHE_DIR",
@@ -94,6 +96,8 @@ def caches() -> tuple[Path, ...]:
 def _python(overlay: Overlay) -> Iterator[tuple[Any, str, Function]]:
     """What is replaced in Python itself: owner, name, and how to build the replacement."""
     file = partial(_open_file, overlay)
+    globber = getattr(glob, "_StringGlobber", None)  # of `Path.glob` with Python 3.13
+    held = [each for each in HELD if getattr(globber, each, None) is getattr(os, each)]
     stands: dict[str, Function] = {
         **{name: partial(_first, overlay.visible) for name in READING},
         **{name: partial(_first, overlay.writable) for name in EDITING},
@@ -116,9 +120,15 @@ def _python(overlay: Overlay) -> Iterator[tuple[Any, str, Function]]:
     for name, around in stands.items():
         if hasattr(os, name):
             yield os, name, partial(stand_in, around)
+    for name in held:
+        yield globber, name, partial(_static, partial(stand_in, stands[name]))
     stand = partial(stand_in, file)(open)
     for owner, name in ((builtins, "open"), (io, "open"), (tarfile, "bltn_open")):
         yield owner, name, lambda _: stand
+
+
+def _static(build: Function, method: Any) -> Any:
+    return staticmethod(build(method.__func__))
 
 
 def _first(find: Function, original: Function, path: Any = ".", *rest: Any, **options: Any) -> Any:
