@@ -107,6 +107,33 @@ def test_no_block_is_left_out_where_all_differ(folder):
     assert graphs(ran) == 12
 
 
+OWN = """
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+class Block(nn.Sequential):
+    pass
+torch.manual_seed(0)
+model = nn.Sequential(*(Block(nn.Linear(8, 8), nn.ReLU()) for _ in range(3)))
+optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+for step in range(3):
+    loss = model(torch.randn(4, 8)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+print("graphs", counters["stats"]["unique_graphs"])
+"""
+
+
+@pytest.mark.parametrize(("scope", "parts"), [("whole", 1), ("blocks", 3)])
+def test_containers_of_torchs_own_are_compiled_though_dynamo_passes_over_them(scope, parts, folder):
+    ran = run(folder, OWN, ("compile", {"scope": scope, **EAGER}))
+    assert ran.outcome.applied == parts
+    assert graphs(ran) >= 1
+    assert ran.numbers == run(folder, OWN).numbers
+
+
 @pytest.mark.parametrize("scope", ["whole", "blocks"])
 def test_what_a_training_checks_before_its_first_step_is_not_compiled_in_trials(scope, folder):
     change = ("compile", {"scope": scope, **EAGER})

@@ -261,6 +261,36 @@ for latent in latents:
 """
 
 
+OWN_FORWARD = "class Net(nn.Module):\n    def forward(self, x):\n        return x\n"
+NO_FORWARD = "class Net(Base):\n    pass\n\n\nclass Base(nn.Sequential):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "net", "passed_over"),
+    [
+        ("Sequential", "", True),
+        ("Net", OWN_FORWARD, False),
+        ("Net", NO_FORWARD, True),
+        ("Net", "class Net(other.Net):\n    pass\n", False),
+    ],
+)
+def test_what_compile_passes_over_is_compiled_by_its_forward(tmp_path, kind, net, passed_over):
+    train, change = TRAIN.replace("Net()", f"{kind}()"), wanted(("compile", {"dynamic": False}))
+    write(tmp_path, train=train, net=f"from torch import nn\n\n\n{net}")
+    found = evidence_of(tmp_path, kind=kind)
+    patch = make_patch(change, found, ["train.py", "net.py"], tmp_path)
+    by_forward = "    model.forward = torch.compile(model.forward, dynamic=False)"
+    lines = [by_forward if passed_over else "    model.compile(dynamic=False)"]
+    assert added(patch) == lines
+    write(tmp_path, train=train + "ema = copy.deepcopy(model)\n")  # which would call the first's
+    patch = make_patch(change, found, ["train.py", "net.py"], tmp_path)
+    assert added(patch) == ([] if passed_over else lines)
+    reasons = [reason for _, reason in patch.unplaced]
+    assert [each.rpartition(": ")[2] for each in reasons] == [
+        "call what torch.compile returns for it"
+    ] * passed_over
+
+
 @pytest.mark.parametrize(
     ("built", "call", "path", "after"),
     [

@@ -1,6 +1,7 @@
 """Change `compile`."""
 
 from collections.abc import Callable, Iterator
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -106,7 +107,7 @@ def _compile_modules(
     _keep_order(script)
 
     def compile_module(module: Any) -> None:
-        fast = compiled(module._call_impl)
+        fast = compiled(_traced(module))
 
         def either(call: Function, _module: Any, *given: Any, **named: Any) -> Any:
             return (call if script.rehearses() else fast)(*given, **named)
@@ -121,6 +122,20 @@ def _compile_modules(
             compile_module(module)
 
     script.on_model(set_up)
+
+
+def _traced(module: Any) -> Function:
+    """The call of a module, in a frame that Dynamo looks at.
+
+    It passes over the frames of torch's own classes, and so over all of a ``Sequential``: what is
+    handed to ``torch.compile`` as a module gets such a frame, what ``Module.compile`` compiles does
+    not.
+    """
+    from torch._dynamo import external_utils, trace_rules  # noqa: PLC0415 only where it is wanted
+
+    call: Function = module._call_impl
+    own = isinstance(module.forward, MethodType) and trace_rules.check(module.forward)
+    return external_utils.wrap_inline(call) if own else call
 
 
 def _speaks_of_checkpoints(model: Any) -> bool:

@@ -1,6 +1,7 @@
 """Change `compile` in the source."""
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -8,9 +9,9 @@ from pitstop.core.evidence import ModuleCall
 from pitstop.core.finding import Edit
 from pitstop.scan.edits import insert_before, set_argument
 from pitstop.scan.source import Function, Source
-from pitstop.tune.built import LAYER
+from pitstop.tune.built import LAYER, outermost
 from pitstop.tune.changes.compile import GIVEN
-from pitstop.tune.model_lines import behind_models, parts_of
+from pitstop.tune.model_lines import Lines, behind_models, parts_of
 from pitstop.tune.permanent.checkpointing_off import CHECKPOINT
 from pitstop.tune.plan import Options, Value
 from pitstop.tune.sites import Left, Sites, in_file, torch_name
@@ -18,7 +19,8 @@ from pitstop.tune.sites import Left, Sites, in_file, torch_name
 BLOCKS = """\
 for layer in {model}.modules():
 \tif type(layer).__name__ in {names}:
-\t\tlayer.compile({given})"""
+\t\t{compiled}"""
+COPIES = re.compile(r"deepcopy|Averaged|E(MA|ma)\b|ModelE(MA|ma)")  # of a model, `forward` and all
 
 
 def compile(sites: Sites, options: Options) -> Iterator[Edit | Left]:  # noqa: A001 torch's name
@@ -32,17 +34,65 @@ def _literal(value: Value) -> str:
 
 
 def _whole(sites: Sites, given: str) -> Iterator[Edit | Left]:
-    yield from behind_models(
-        sites, lambda _, model, __: f"{model}.compile({given})", lambda _: True, parts_too=True
-    )
+    def lines(seen: ModuleCall, model: str, torch: str) -> str:
+        return _compiled(sites, [seen.kind], model, torch, given)
+
+    yield from _lines(sites, lines, lambda seen: [seen.kind], parts_too=True)
 
 
 def _blocks(sites: Sites, given: str) -> Iterator[Edit | Left]:
-    def lines(seen: ModuleCall, model: str, _: str) -> str:
-        names = ", ".join(f'"{each}"' for each in repeated(sites, seen))
-        return BLOCKS.format(model=model, names=f"{{{names}}}", given=given)
+    def lines(seen: ModuleCall, model: str, torch: str) -> str:
+        kinds = repeated(sites, seen)
+        names = ", ".join(f'"{each}"' for each in kinds)
+        compiled = _compiled(sites, kinds, "layer", torch, given)
+        return BLOCKS.format(model=model, names=f"{{{names}}}", compiled=compiled)
 
-    yield from behind_models(sites, lines, lambda seen: bool(repeated(sites, seen)))
+    yield from _lines(sites, lines, lambda seen: repeated(sites, seen), parts_too=False)
+
+
+def _lines(
+    sites: Sites, lines: Lines, kinds: Callable[[ModuleCall], list[str]], parts_too: bool
+) -> Iterator[Edit | Left]:
+    """Lines behind each model, unless its copies would go on calling what is compiled of it."""
+    copied = any(COPIES.search(each.text) for each in sites.sources)
+
+    def bound(seen: ModuleCall) -> bool:
+        return copied and _is_passed_over(sites, kinds(seen))
+
+    for kind in dict.fromkeys(each.kind for each in outermost(sites) if bound(each)):
+        yield Left(
+            f"`.compile()` passes over torch's own `forward`, which {kind} has, and copies of it "
+            "are made: call what torch.compile returns for it"
+        )
+    yield from behind_models(
+        sites, lines, lambda seen: bool(kinds(seen)) and not bound(seen), parts_too
+    )
+
+
+def _compiled(sites: Sites, kinds: list[str], model: str, torch: str, given: str) -> str:
+    """The statement that compiles a model of one of these classes, in place."""
+    if not _is_passed_over(sites, kinds):
+        return f"{model}.compile({given})"
+    given = f", {given}" if given else ""
+    return f"{model}.forward = {torch}.compile({model}.forward{given})"
+
+
+def _is_passed_over(sites: Sites, kinds: list[str]) -> bool:
+    """Whether ``Module.compile`` does nothing for such a class: its ``forward`` is torch's own."""
+    trees = [ast.walk(source.tree) for source in sites.sources]
+    classes = [node for each in trees for node in each if isinstance(node, ast.ClassDef)]
+    known: set[str] = set()
+    while left := set(kinds) - known:
+        if any(map(LAYER.fullmatch, left)):
+            return True
+        known |= left
+        kinds = [
+            ast.unparse(base).rpartition(".")[2]
+            for each in classes
+            if each.name in left and "forward" not in {getattr(x, "name", "") for x in each.body}
+            for base in each.bases
+        ]
+    return False
 
 
 def repeated(sites: Sites, seen: ModuleCall) -> list[str]:
