@@ -18,14 +18,21 @@ def test_leaves_alone(line):
     assert compile_result_dropped(Source(f"import torch\n{line}\n")) == []
 
 
+NET = "class Net(torch.nn.Module):\n    pass\n"
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
         ("net = load()\ntorch.compile(net)", "net = load()\nnet = torch.compile(net)"),
         ("torch.compile(self.net)", "self.net = torch.compile(self.net)"),
         (
-            "net = torch.nn.ReLU()\ntorch.compile(net, dynamic=True,)",
-            "net = torch.nn.ReLU()\nnet.compile(dynamic=True,)",
+            f"{NET}net = Net().cuda()\ntorch.compile(net, dynamic=True,)",
+            f"{NET}net = Net().cuda()\nnet.compile(dynamic=True,)",
+        ),
+        (
+            "net = torch.nn.Sequential(*layers).cuda()\ntorch.compile(net)",
+            "net = torch.nn.Sequential(*layers).cuda()\nnet = torch.compile(net)",
         ),
     ],
 )
