@@ -266,6 +266,9 @@ NO_FORWARD = "class Net(Base):\n    pass\n\n\nclass Base(nn.Sequential):\n    pa
 
 
 @pytest.mark.parametrize(
+    "copies", ["ema = copy.deepcopy(model)\n", "torch.save(model, 'model.pt')\n"]
+)
+@pytest.mark.parametrize(
     ("kind", "net", "passed_over"),
     [
         ("Sequential", "", True),
@@ -274,15 +277,18 @@ NO_FORWARD = "class Net(Base):\n    pass\n\n\nclass Base(nn.Sequential):\n    pa
         ("Net", "class Net(other.Net):\n    pass\n", False),
     ],
 )
-def test_what_compile_passes_over_is_compiled_by_its_forward(tmp_path, kind, net, passed_over):
-    train, change = TRAIN.replace("Net()", f"{kind}()"), wanted(("compile", {"dynamic": False}))
+def test_what_compile_passes_over_is_compiled_by_its_forward(
+    tmp_path, kind, net, passed_over, copies
+):
+    train = TRAIN.replace("Net()", f"{kind}()") + "torch.save(model.state_dict(), 'weights.pt')\n"
+    change = wanted(("compile", {"dynamic": False}))
     write(tmp_path, train=train, net=f"from torch import nn\n\n\n{net}")
     found = evidence_of(tmp_path, kind=kind)
     patch = make_patch(change, found, ["train.py", "net.py"], tmp_path)
     by_forward = "    model.forward = torch.compile(model.forward, dynamic=False)"
     lines = [by_forward if passed_over else "    model.compile(dynamic=False)"]
     assert added(patch) == lines
-    write(tmp_path, train=train + "ema = copy.deepcopy(model)\n")  # which would call the first's
+    write(tmp_path, train=train + copies)  # a copy would call the first's, a file cannot hold it
     patch = make_patch(change, found, ["train.py", "net.py"], tmp_path)
     assert added(patch) == ([] if passed_over else lines)
     reasons = [reason for _, reason in patch.unplaced]

@@ -20,7 +20,9 @@ BLOCKS = """\
 for layer in {model}.modules():
 \tif type(layer).__name__ in {names}:
 \t\t{compiled}"""
-COPIES = re.compile(r"deepcopy|Averaged|E(MA|ma)\b|ModelE(MA|ma)")  # of a model, `forward` and all
+COPIES = re.compile(  # of a model, or the file of one, with `forward` and all
+    r"deepcopy|Averaged|E(MA|ma)\b|ModelE(MA|ma)|torch\.save\(\s*[\w.]*(model|net)\w*\s*,"
+)
 
 
 def compile(sites: Sites, options: Options) -> Iterator[Edit | Left]:  # noqa: A001 torch's name
@@ -61,8 +63,8 @@ def _lines(
 
     for kind in dict.fromkeys(each.kind for each in outermost(sites) if bound(each)):
         yield Left(
-            f"`.compile()` passes over torch's own `forward`, which {kind} has, and copies of it "
-            "are made: call what torch.compile returns for it"
+            f"`.compile()` passes over torch's own `forward`, which {kind} has, and it is copied "
+            "or saved as a whole: call what torch.compile returns for it"
         )
     yield from behind_models(
         sites, lines, lambda seen: bool(kinds(seen)) and not bound(seen), parts_too
