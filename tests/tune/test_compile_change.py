@@ -1,10 +1,16 @@
 """Blocks are compiled, all of them, where torch alone fails or gives up half-way."""
 
+import subprocess
+import sys
+
 import pytest
 
 pytest.importorskip("torch")
 
+from pitstop.compare.record import record
+from pitstop.tune.patch import make_patch
 from tune.running import run
+from tune.sourced import wanted
 
 pytestmark = pytest.mark.slow  # real processes: `make test-slow`
 
@@ -105,6 +111,22 @@ def test_no_block_is_left_out_where_all_differ(folder):
     assert ran.code == 0, ran.complained
     assert "recompile_limit" not in ran.complained
     assert graphs(ran) == 12
+
+
+@pytest.mark.parametrize("text", [INSIDE, WIDTHS], ids=["checkpoints", "widths"])
+def test_patched_source_gets_past_them_as_well(text, tmp_path):
+    text = text.replace("range(3)", "range(12)")
+    (script := tmp_path / "train.py").write_text(text)
+    words = [sys.executable, str(script)]
+    (evidence,) = record(words, tmp_path / "recording", warmup=1, inspect=1).evidences
+    (trials := tmp_path / "trials").mkdir()
+    change = ("compile", {"scope": "blocks", **EAGER})
+    proved = run(trials, text, change)
+    patch = make_patch(wanted(change), evidence, words, tmp_path)
+    subprocess.run(["git", "apply"], input=patch.text, text=True, cwd=tmp_path, check=True)
+    after = subprocess.run(words, check=True, capture_output=True, text=True)
+    assert after.stdout.splitlines() == proved.printed  # as many graphs, too
+    assert "_limit" not in after.stderr
 
 
 OWN = """

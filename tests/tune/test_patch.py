@@ -298,6 +298,37 @@ def test_what_compile_passes_over_is_compiled_by_its_forward(
 
 
 @pytest.mark.parametrize(
+    ("scope", "blocks", "checkpoints", "settings"),
+    [
+        ("blocks", 4, False, ()),
+        ("blocks", 5, False, ("cache_size_limit = 128",)),
+        ("blocks", 5, True, ("cache_size_limit = 128", "specialize_float = True")),
+        ("whole", 5, False, ()),
+        ("whole", 2, True, ("specialize_float = True",)),
+    ],
+)
+def test_torch_is_set_up_for_many_blocks_and_for_checkpoints(
+    folder, scope, blocks, checkpoints, settings
+):
+    found = evidence_of(folder)
+    model, block, _ = found.calls
+    inner = (
+        replace(block, path=f"blocks.{each}", recomputed=checkpoints) for each in range(blocks)
+    )
+    found = replace(found, calls=(model, *inner))
+    patch = make_patch(wanted(("compile", {"scope": scope})), found, ["train.py"], folder)
+    lines = [each.partition("  #")[0] for each in added(patch)]
+    expected = [f"torch._dynamo.config.{each}" for each in settings]
+    assert [each for each in lines if "config" in each] == expected
+    train = (folder / "train.py").read_text()
+    (folder / "train.py").write_text(
+        train.replace("\n\n\n", "\n" + "\n".join(expected) + "\n\n\n", 1)
+    )
+    patch = make_patch(wanted(("compile", {"scope": scope})), found, ["train.py"], folder)
+    assert not any("config" in each for each in added(patch))  # it is there already
+
+
+@pytest.mark.parametrize(
     ("built", "call", "path", "after"),
     [
         ("vae = Vae()", "vae.decode", "decoder", "vae.decoder.compile()"),

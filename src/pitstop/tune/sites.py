@@ -12,7 +12,9 @@ from pitstop.scan.edits import insert_after, insert_import, newline
 from pitstop.scan.source import Source
 from pitstop.tune.sources import UserFile, name_in
 
-SETTING = re.compile(r"torch\.(?:set_\w+|backends\.[\w.]+)")  # a line that configures torch
+SETTING = re.compile(  # a line that configures torch
+    r"torch\.(?:set_\w+|backends\.[\w.]+|_\w+\.config\.\w+ =)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +145,17 @@ def configure(sites: Sites, target: str, value: str) -> Iterator[Edit | Left]:
         yield from set_up(sites, f"{target.replace('torch.', '{torch}.', 1)} = {value}")
 
 
-def set_up(sites: Sites, line: str) -> Iterator[Edit | Left]:
-    """A line below the script's imports; ``{torch}`` in it is what the file calls torch."""
+def set_up(sites: Sites, *lines: str) -> Iterator[Edit | Left]:
+    """Lines below the script's imports; ``{torch}`` in them is what the file calls torch."""
     file = sites.files.get(sites.script)
     if file is None:
-        yield Left(f"the script is no file of yours: write {line.format(torch='torch')} in it")
+        for line in lines:
+            text = line.format(torch="torch")
+            yield Left(f"the script is no file of yours: write {text} in it")
         return
     name, imports = torch_name(file.source)
-    text = line.format(torch=name)
-    if any(source.text_of(each) == text for source in sites.sources for each in source.tree.body):
-        return
-    yield from imports
-    yield from in_file(file.source, [below_imports(file.source, text)])
+    there = {source.text_of(each) for source in sites.sources for each in source.tree.body}
+    texts = [line.format(torch=name) for line in lines]
+    if new := [each for each in texts if each.partition("  #")[0] not in there]:
+        yield from imports
+        yield from in_file(file.source, [below_imports(file.source, "\n".join(new))])

@@ -22,7 +22,7 @@ Function = Callable[..., Any]
 Compiled = Callable[[Function], Function]
 
 MOST_GRAPHS = 128  # of one function: deep networks have so many blocks; torch gives up at 8
-OLD_LIMIT = "cache_size_limit"  # its name before torch 2.7
+LIMIT = "cache_size_limit"  # of graphs; newer versions call it otherwise, and know this name too
 GIVEN = ("backend", "mode", "dynamic")  # options that are torch's own
 CHECKPOINTS = {"checkpoint", "_gradient_checkpointing_func"}  # torch's name, and the libraries'
 
@@ -78,13 +78,12 @@ def _configure(script: "Script") -> None:
     import torch._dynamo.config as dynamo  # noqa: PLC0415 only where it is wanted
     import torch._inductor.config as inductor  # noqa: PLC0415 likewise
 
-    limit = "recompile_limit" if hasattr(dynamo, "recompile_limit") else OLD_LIMIT
-    before = dynamo.suppress_errors, getattr(dynamo, limit), inductor.fallback_random
+    before = dynamo.suppress_errors, getattr(dynamo, LIMIT), inductor.fallback_random
     wanted = False, max(MOST_GRAPHS, before[1]), script.seeded or before[2]
 
     def set_to(suppress_errors: bool, most_graphs: int, fallback_random: bool) -> None:
         dynamo.suppress_errors, inductor.fallback_random = suppress_errors, fallback_random
-        setattr(dynamo, limit, most_graphs)
+        setattr(dynamo, LIMIT, most_graphs)
 
     script.switch(lambda: set_to(*wanted), lambda: set_to(*before))
 

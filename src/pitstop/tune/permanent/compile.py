@@ -3,19 +3,25 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pitstop.core.evidence import ModuleCall
 from pitstop.core.finding import Edit
 from pitstop.scan.edits import insert_before, set_argument
 from pitstop.scan.source import Function, Source
 from pitstop.tune.built import LAYER, outermost
-from pitstop.tune.changes.compile import GIVEN
+from pitstop.tune.changes.compile import GIVEN, LIMIT, MOST_GRAPHS
 from pitstop.tune.model_lines import Lines, behind_models, parts_of
 from pitstop.tune.permanent.checkpointing_off import CHECKPOINT
 from pitstop.tune.plan import Options, Value
-from pitstop.tune.sites import Left, Sites, in_file, torch_name
+from pitstop.tune.seen import no_checkpoint
+from pitstop.tune.sites import Left, Sites, in_file, set_up, torch_name
 
+FEW_BLOCKS = 4  # with a graph for training and one without gradients; torch gives up at 8
+GRAPHS = (
+    f"{{torch}}._dynamo.config.{LIMIT} = {MOST_GRAPHS}  # of all blocks, which share their code"
+)
+FLOATS = "{torch}._dynamo.config.specialize_float = True  # else drop path in a checkpoint fails"
 BLOCKS = """\
 for layer in {model}.modules():
 \tif type(layer).__name__ in {names}:
@@ -26,9 +32,36 @@ COPIES = re.compile(  # of a model, or the file of one, with `forward` and all
 
 
 def compile(sites: Sites, options: Options) -> Iterator[Edit | Left]:  # noqa: A001 torch's name
-    """Behind the building of each model, or at what is checkpointed."""
+    """Behind the building of each model, or at what is checkpointed; and what torch needs then."""
     given = ", ".join(f"{name}={_literal(options[name])}" for name in GIVEN if name in options)
-    yield from SCOPES[str(options.get("scope", "whole"))](sites, given)
+    scope = str(options.get("scope", "whole"))
+    found = list(SCOPES[scope](sites, given))
+    yield from found
+    if any(isinstance(each, Edit) for each in found):
+        yield from set_up(sites, *_settings(sites, scope))
+
+
+def _settings(sites: Sites, scope: str) -> Iterator[str]:
+    """Without these torch leaves deep networks half compiled, and breaks on checkpointed blocks."""
+    if scope != "whole" and _most_alike(sites, scope) > FEW_BLOCKS:
+        yield GRAPHS
+    if scope != "inside-checkpoints" and not no_checkpoint(sites.evidence):
+        yield FLOATS
+
+
+def _most_alike(sites: Sites, scope: str) -> int:
+    """How many modules share the code of what is compiled: each may need graphs of its own."""
+    times = _times(sites.evidence.calls)
+    kinds: set[str] = set(times)
+    if scope == "blocks":
+        kinds = {kind for each in outermost(sites) for kind in repeated(sites, each)}
+    return max((times[each] for each in kinds), default=0)
+
+
+def _times(calls: Iterable[ModuleCall]) -> Counter[str]:
+    """How many modules there are of each class that has weights, and is not torch's."""
+    modules = {(each.path, each.kind) for each in calls if each.parameters}
+    return Counter(kind for _, kind in modules if not LAYER.fullmatch(kind))
 
 
 def _literal(value: Value) -> str:
@@ -101,8 +134,7 @@ def repeated(sites: Sites, seen: ModuleCall) -> list[str]:
     """The classes of the outermost inner modules of which there are several."""
     calls = sites.evidence.calls
     parts = sorted(parts_of(sites, seen))
-    modules = {(calls[each].path, calls[each].kind) for each in parts if calls[each].parameters}
-    times = Counter(kind for _, kind in modules if not LAYER.fullmatch(kind))
+    times = _times(calls[each] for each in parts)
     taken: set[int] = set()
     names: dict[str, None] = {}
     for position in parts:
