@@ -16,7 +16,7 @@ from pitstop.cli.tune import diagnose
 from pitstop.core.errors import PitstopError
 from pitstop.doctor.read import read_hardware
 from pitstop.tune import session
-from pitstop.tune.pit_stop import TUNED, pit_stop
+from pitstop.tune.pit_stop import pit_stop
 from pitstop.tune.screen import screen
 from pitstop.tune.session import Session
 
@@ -72,10 +72,11 @@ def command() -> int:
         skip=SKIPPED if gpus else (*SKIPPED, *SKIPPED_ON_CPU),
     )
     report = REPORT.absolute()
+    report.parent.mkdir(exist_ok=True)
     with _elsewhere() as place, screen() as shown:
         folder = session.begin(place, asked)
-        result = pit_stop(asked, folder, place / TUNED, diagnose, shown)
-    told = replace(result.report, next="")  # what it names was in the temporary folder
+        result = pit_stop(asked, folder, report.with_suffix(".toml"), diagnose, shown)
+    told = replace(result.report, next="")  # a search to resume was in the temporary folder
     write(told, None, None)
     write(told, None, report)
     program = sys.argv[0]  # as it was typed: after `make demo` it is not on the path
@@ -98,6 +99,6 @@ def _generate() -> None:
 
 @contextlib.contextmanager
 def _elsewhere() -> Iterator[Path]:
-    """A temporary folder to be in: nothing of the demo stays but its report."""
+    """A temporary folder to be in: nothing of the demo stays but its results."""
     with tempfile.TemporaryDirectory(prefix="pitstop-demo-") as place, contextlib.chdir(place):
         yield Path(place)
