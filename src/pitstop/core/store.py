@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from pitstop.core.errors import PitstopError
+from pitstop.core.reading import read_regular
 
 SCHEMA = 1  # raise it when a field is renamed, removed or changes its meaning
-LARGEST_BYTES = 64 * 1024 * 1024  # a recording stays under 20 MB; what is larger is not ours
+LARGEST_BYTES = 64_000_000  # a recording stays under 20 MB; what is larger is not ours
 LARGEST_INTEGER = 2**63  # bytes and counts fit; beyond it, arithmetic on floats would overflow
 
 Value = TypeVar("Value")
@@ -52,9 +53,7 @@ def save(path: Path, value: object) -> None:
 def load(path: Path, kind: type[Value]) -> Value:
     """Read a value that ``save`` wrote."""
     try:
-        if path.stat().st_size > LARGEST_BYTES:
-            raise PitstopError(f"{path}: larger than 64 MiB, so not a Pitstop recording")
-        text = path.read_bytes()
+        text = read_regular(path, LARGEST_BYTES)
     except OSError as error:
         raise PitstopError(f"{path}: {error.strerror or error}; give an existing file") from None
     return loads(text, kind, str(path))
