@@ -8,7 +8,7 @@ from pathlib import Path
 
 def read_regular(path: Path, largest_bytes: int) -> bytes:
     """The content of a regular file; an ``OSError`` says why there is none."""
-    with open(path, "rb", opener=_without_waiting) as stream:  # noqa: PTH123 Path has no opener
+    with open(path, "rb", opener=_without_waiting) as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
         data = stream.read(largest_bytes + 1)  # also of a file that grows meanwhile
