@@ -1,6 +1,5 @@
 """Real scripts in real processes: each costs some seconds, so each shows several things."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pitstop.tune import family, trials, turns
+from pitstop.tune import trials, turns
 from pitstop.tune.plan import Plan, Wanted
+from pitstop.tune.sandbox import folders
 from pitstop.tune.trials import Settings, run_trial
 from pitstop.tune.turns import my_turn
-from pitstop.tune.written import folders_of, snapshot
 
 SCRIPTS = Path(__file__).parents[1] / "profile" / "scripts"
 pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
@@ -68,11 +67,11 @@ def here(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PITSTOP_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(trials, "SHORT", Path(tempfile.mkdtemp(dir="/tmp")))
+    monkeypatch.setattr(folders, "SHORT", Path(tempfile.mkdtemp(dir="/tmp")))
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "temporary"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     yield folder
-    trials.SHORT.rmdir()
+    folders.SHORT.rmdir()
 
 
 def trial(here, text, wanted=None, **settings):
@@ -80,7 +79,7 @@ def trial(here, text, wanted=None, **settings):
     folder = here / ".pitstop" / f"trial-{len(list(here.glob('.pitstop/trial-*')))}"
     run = run_trial([sys.executable, "script.py"], wanted or Plan(), folder, Settings(**settings))
     assert not (folder / "scratch").exists()
-    assert not list(trials.SHORT.iterdir())
+    assert not list(folders.SHORT.iterdir())
     return run
 
 
@@ -260,30 +259,6 @@ def test_the_turns_of_others_cost_nobody_s_budget(here):
     waiting.join()
     waited_s = (time.monotonic() - begun) - (turns.clock() - ours)
     assert 0.5 < waited_s < time.monotonic() - begun
-
-
-def test_only_dead_members_of_the_family_lose_their_shared_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(family, "SHARED_MEMORY", tmp_path)
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    for pid in (dead.pid, os.getpid(), dead.pid + 1_000_000):
-        (tmp_path / f"torch_{pid}_1_0").touch()
-    family.clean_shared_memory({dead.pid, os.getpid()})
-    assert not (tmp_path / f"torch_{dead.pid}_1_0").exists()
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_what_changes_below_the_folders_of_a_command_is_noticed(tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "train.py").touch()
-    words = ["python", str(tmp_path / "src" / "train.py"), f"--out={tmp_path / 'new' / 'run'}"]
-    folders = folders_of(words, tmp_path / "out")
-    before = snapshot(folders)
-    (tmp_path / "new" / "run").mkdir(parents=True)
-    (tmp_path / "new" / "run" / "model.bin").touch()
-    after = snapshot(folders)
-    assert set(after) - set(before) == {str(tmp_path / "new" / "run" / "model.bin")}
 
 
 def test_a_trial_ends_where_an_earlier_run_has_told_what_its_steps_are(here):

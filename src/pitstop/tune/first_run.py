@@ -13,10 +13,10 @@ from pitstop.core.units import count
 from pitstop.tune import budget
 from pitstop.tune.budget import Costs
 from pitstop.tune.plan import Plan
+from pitstop.tune.sandbox.written_files import Written
 from pitstop.tune.screen import Screen
 from pitstop.tune.session import Session
 from pitstop.tune.trials import COMPILED, Settings, TrialRun, run_trial
-from pitstop.tune.written import Written
 
 PROFILE = "profile"  # its recording, in the folder of the search
 STEPS = 14  # warm-up, undisturbed ones before and after, and the two looked at closely

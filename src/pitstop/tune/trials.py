@@ -8,8 +8,6 @@ its processes, its shared memory and its files are gone in any case.
 import json
 import math
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,17 +21,15 @@ from pitstop.profile.collect import lines
 from pitstop.profile.launch import Apart
 from pitstop.profile.options import FIRST, UNKNOWN, StepEnds
 from pitstop.profile.runs import About
-from pitstop.tune import family, plan, readings, scratch, written
+from pitstop.tune import plan, readings
 from pitstop.tune.endings import Ending, ending
 from pitstop.tune.plan import Outcome, Plan
 from pitstop.tune.readings import Readings
+from pitstop.tune.sandbox import child_processes, folders, redirect, written_files
+from pitstop.tune.sandbox.folders import SCRATCH
+from pitstop.tune.sandbox.written_files import Written
 from pitstop.tune.turns import my_turn
-from pitstop.tune.written import Written
 
-SCRATCH = "scratch"
-PREFIX = "pitstop-trial-"
-SHORT = Path("/tmp")  # noqa: S108 short enough for sockets
-LONGEST_PATH = 50  # a socket's path has 107 bytes, of which 32 and our own 22 come after it
 COMPILED = "compiled"  # what inductor compiled, beside the folders of trials, which share it
 LINKED_S = 10.0  # more than a linker takes to write a library
 QUIET = {  # services that would keep a record of each trial
@@ -100,14 +96,14 @@ def run_trial(
     """
     settings = settings or Settings()
     folder = folder.absolute()
-    _wipe(folder)  # what an interrupted trial left would be read as this one's
+    folders.wipe(folder)  # what an interrupted trial left would be read as this one's
     folder.mkdir(parents=True, exist_ok=True)
     tag = uuid4().hex
-    where = [] if not settings.lists_writes else written.folders_of(words, Path.cwd())
+    where = [] if not settings.lists_writes else written_files.folders_of(words, Path.cwd())
     with my_turn():  # which may say that it waits, and our own words may go to a file here
-        before = written.snapshot(where)
+        before = written_files.snapshot(where)
         cache = (settings.compiled or folder.parent / COMPILED).absolute()  # not the user's own
-        temporary = _temporary_folder()
+        temporary = folders.temporary()
         killed = True
         try:
             environment = _environment(tag, folder, temporary, cache)
@@ -115,15 +111,15 @@ def run_trial(
             killed = run.ending.exit_code < 0
             if not settings.lists_writes:
                 return run
-            found = written.written(folder / SCRATCH, before, written.snapshot(where))
+            found = written_files.written(folder / SCRATCH, before, written_files.snapshot(where))
             return replace(run, written=found)
         finally:
             seen = [row[0] for sample in lines(folder / "host.jsonl") for row in sample["memory"]]
-            family.clean_shared_memory({*seen, *family.end(tag)})
+            child_processes.clean_shared_memory({*seen, *child_processes.end(tag)})
             if killed:
                 _drop_halves(cache)
-            _wipe(folder / SCRATCH)
-            _wipe(temporary)
+            folders.wipe(folder / SCRATCH)
+            folders.wipe(temporary)
 
 
 def _run(
@@ -137,13 +133,17 @@ def _run(
     asked = replace(wanted, folder=str(folder), steps=settings.steps, trains=trains)
     also = [(plan.BEGIN, asked.to_json())]
     if settings.lists_writes:
-        also.insert(0, (written.BEGIN, environment[FIRST].partition(" ")[2]))
+        also.insert(0, (written_files.BEGIN, environment[FIRST].partition(" ")[2]))
     extra = {} if settings.in_place else environment
     if wanted.seed is not None and "PYTHONHASHSEED" not in os.environ:
         extra = {**extra, "PYTHONHASHSEED": str(wanted.seed)}  # the order of sets of strings
     apart = Apart(
         settings.timeout_s,
-        {family.VARIABLE: environment[family.VARIABLE], **extra, **settings.environment},
+        {
+            child_processes.VARIABLE: environment[child_processes.VARIABLE],
+            **extra,
+            **settings.environment,
+        },
     )
     begun = time.monotonic()
     recording = record(
@@ -184,11 +184,11 @@ def _environment(tag: str, folder: Path, temporary: Path, cache: Path) -> dict[s
     return {
         **QUIET,
         "PYTHONFAULTHANDLER": "1",  # where a crash in C++ came from
-        FIRST: f"{scratch.BEGIN} {json.dumps(first)}",
+        FIRST: f"{redirect.BEGIN} {json.dumps(first)}",
         "MLFLOW_TRACKING_URI": (temporary / "mlflow").as_uri(),
         "TMPDIR": str(temporary),
         "TORCHINDUCTOR_CACHE_DIR": str(cache),
-        family.VARIABLE: tag,
+        child_processes.VARIABLE: tag,
     }
 
 
@@ -201,19 +201,3 @@ def _drop_halves(cache: Path) -> None:
     for path in cache.rglob("*.so"):
         if path.stat().st_mtime > time.time() - LINKED_S:
             path.unlink()
-
-
-def _temporary_folder() -> Path:
-    """A new folder for temporary files; multiprocessing puts sockets there."""
-    if len(tempfile.gettempdir()) > LONGEST_PATH and SHORT.is_dir():
-        return Path(tempfile.mkdtemp(prefix=PREFIX, dir=SHORT))
-    return Path(tempfile.mkdtemp(prefix=PREFIX))
-
-
-def _wipe(folder: Path) -> None:
-    """Delete a folder, also one in which the script has made parts read-only."""
-    if not folder.exists():
-        return
-    for root, _, _ in os.walk(folder):
-        Path(root).chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pitstop.tune.overlay import Overlay
+from pitstop.tune.sandbox.overlay import Overlay
 
 
 def test_making_a_folder_that_is_there_fails_without_touching_it(tmp_path, monkeypatch):

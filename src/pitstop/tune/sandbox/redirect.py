@@ -1,11 +1,12 @@
-"""Scratch: what the script writes goes to a folder of ours, and the script does not notice.
+"""Redirect: what the script writes goes to a folder of ours, and the script does not notice.
 
 In place of the functions of ``os`` and of ``open`` stand ones that ask an ``Overlay`` for the path.
-Libraries that open files in C++ or Rust are listed in ``writers``. Forked workers inherit all this;
-other Python processes that the script starts get it as the script did, through ``sitecustomize``.
+Libraries that open files in C++ or Rust are listed in ``library_writers``. Forked workers inherit
+all this; other Python processes of the script get it through ``sitecustomize``, as it did.
 
-Not covered, and found by ``written`` instead: programs that are not Python (ffmpeg, rsync), calls
-with ``dir_fd``, a module that the script writes and then imports, libraries not in ``writers``.
+Not covered, and found by ``written_files`` instead: programs that are not Python (ffmpeg, rsync),
+calls with ``dir_fd``, a module that the script writes and then imports, libraries not in
+``library_writers``.
 
 Caches are left alone: they hold nothing of one run's own, and to fill them anew costs minutes.
 """
@@ -22,14 +23,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pitstop
 from pitstop.profile.options import FIRST, SITE
-from pitstop.tune.overlay import Overlay
-from pitstop.tune.stand import Entry, Listing, Undo, asking, put, stand_in
-from pitstop.tune.writers import WRITERS, attend, by_mode, when_there
+from pitstop.tune.sandbox.library_writers import WRITERS, attend, by_mode, when_there
+from pitstop.tune.sandbox.overlay import Overlay
+from pitstop.tune.sandbox.stand_ins import Entry, Listing, Undo, asking, put, stand_in
 
 Function = Callable[..., Any]
 
-BEGIN = "pitstop.tune.scratch:begin"
+BEGIN = "pitstop.tune.sandbox.redirect:begin"
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 READING = ("stat", "lstat", "access", "statvfs", "listxattr", "getxattr")
 EDITING = ("truncate", "utime", "chmod", "chown", "lchown", "setxattr", "removexattr")
@@ -59,7 +61,7 @@ def begin(argument: str) -> None:
     wanted = json.loads(argument)
     redirect(wanted["folder"], tuple(map(Path, wanted["alone"])))
     os.environ[FIRST] = f"{BEGIN} {argument}"
-    os.environ["PITSTOP_SOURCE"] = str(Path(__file__).parents[2])
+    os.environ["PITSTOP_SOURCE"] = str(Path(pitstop.__file__).parents[1])
     paths = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     if str(SITE) not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), *paths])

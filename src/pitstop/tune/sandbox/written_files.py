@@ -1,4 +1,4 @@
-"""Written: what a run writes, and what of it went past the scratch folder.
+"""Written files: what a run writes, and what of it went past the scratch folder.
 
 What was redirected lies in the scratch folder, which is the list of it. What escaped is found in
 two ways: Python tells of every file that it opens for writing (an audit hook, in the script's own
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from pitstop.profile.collect import lines
-from pitstop.tune.overlay import NEVER, Overlay
-from pitstop.tune.scratch import caches
+from pitstop.tune.sandbox.overlay import NEVER, Overlay
+from pitstop.tune.sandbox.redirect import caches
 
-BEGIN = "pitstop.tune.written:begin"
+BEGIN = "pitstop.tune.sandbox.written_files:begin"
 FILE = "escaped.jsonl"
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 MOST_FILES = 200_000  # looked at before and after; a dataset of millions would take minutes

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pitstop.tune.overlay import Overlay
-from pitstop.tune.scratch import redirect
+from pitstop.tune.sandbox.overlay import Overlay
+from pitstop.tune.sandbox.redirect import redirect
 
 pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
 

@@ -1,4 +1,4 @@
-"""Writers: functions of other libraries that open files in another language, out of Python's sight.
+"""Library writers: functions of other libraries that open files out of Python's sight.
 
 Each row names a function and which of its arguments is a path. A module that is not there yet is
 attended to when the script imports it.
@@ -16,8 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pitstop.tune.overlay import Overlay
-from pitstop.tune.stand import Function, Stand, Undo, asking, put
+from pitstop.tune.sandbox.overlay import Overlay
+from pitstop.tune.sandbox.stand_ins import Function, Stand, Undo, asking, put
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Family: the processes that a trial started, however far removed, and what they leave behind.
+"""Child processes: those that a trial started, however far removed, and what they leave behind.
 
 All of them inherit one variable of the environment, by which they are known even after their
 parents have gone and they have made themselves a session of their own.
