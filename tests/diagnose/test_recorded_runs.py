@@ -256,7 +256,9 @@ def test_a_public_restoration_model_leaves_tf32_unused_and_is_launch_bound():
     assert launches.saving == pytest.approx(255.7 / 1556.9, abs=0.02)
     assert saved_ms("vrt", "PIT615") < 299 - 150  # all of it but what attention does to its scores
     assert [each.span.line for each in of("vrt", "PIT604")] == [672, 667]
-    assert saved_ms("vrt", "PIT604") == pytest.approx(198, abs=3.0)
+    attention_ms = sum(each.metrics[0].value for each in of("vrt", "PIT604"))
+    assert attention_ms == pytest.approx(198, abs=3.0)
+    assert 170 < saved_ms("vrt", "PIT604") < attention_ms  # some is in calls that batching spares
     (align,) = of("vrt", "PIT601")
     assert align.metrics[1].value == pytest.approx(0.9 * 122.0, abs=1.0)
     assert ledger.total("launch") > 3 * ledger.total("python")

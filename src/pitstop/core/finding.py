@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from pitstop.core.ledger import Row
+
 Severity = Literal["error", "warning", "note"]  # error: wrong or cannot work; warning: slow
 Confidence = Literal["measured", "certain", "suspected"]  # measured: a run showed the cost
 Per = Literal["step", "epoch", "validation", "start"]
@@ -59,6 +61,7 @@ class Finding:
     confidence: Confidence = "certain"
     metrics: tuple[Metric, ...] = ()
     saving: float | None = None
+    claims: tuple[Row, ...] = ()  # of the ledger: where the saving of a step comes from
     saved_bytes: int | None = None
     per: Per = "step"
     excerpt: tuple[str, ...] = ()  # lines of source around the span, numbered

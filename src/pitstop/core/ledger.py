@@ -59,13 +59,17 @@ class Ledger:
     rows: tuple[Row, ...] = ()
     floor_known: bool = True  # false where nothing says what the device's least time is
 
-    def total(self, *causes: Cause, where: Line | None = None) -> float:
-        """Milliseconds of these causes, all of them if none is named, at one line or anywhere."""
-        return sum(
-            row.ms
+    def chosen(self, *causes: Cause, where: Line | None = None) -> tuple[Row, ...]:
+        """The rows of these causes, of all if none is named, at one line or anywhere."""
+        return tuple(
+            row
             for row in self.rows
             if (not causes or row.cause in causes) and (where is None or row.where == where)
         )
+
+    def total(self, *causes: Cause, where: Line | None = None) -> float:
+        """Milliseconds of these rows."""
+        return sum(row.ms for row in self.chosen(*causes, where=where))
 
     def share(self, ms: float) -> float:
         """A number of milliseconds as a share of the step, never above the whole."""

@@ -31,6 +31,7 @@ class Fusable:
     micros: float = 0.0
     spared_micros: float = 0.0
     where: Line = NOWHERE  # that would be spared most
+    operations: tuple[Operation, ...] = ()
 
 
 def fusable(evidence: Evidence) -> Fusable:
@@ -45,6 +46,7 @@ def fusable(evidence: Evidence) -> Fusable:
         sum(micros for chain in chains for _, micros in chain),
         sum(lines.values()),
         max(lines, key=lambda line: lines[line], default=NOWHERE),
+        tuple(each for chain in chains for each, _ in chain),
     )
 
 

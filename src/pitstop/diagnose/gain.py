@@ -9,22 +9,17 @@ from pitstop.core.units import milliseconds, percent
 WORTH_SAYING = 0.01  # of the step; below this nobody would measure it
 
 
-def at_most(findings: Sequence[Finding], ledger: Ledger | None) -> float:
-    """The share of the step that the findings have at stake; never what the hardware needs.
+def at_most(findings: Sequence[Finding]) -> float:
+    """The share of the step that the findings have at stake.
 
-    Notes are left out: what they say is small, or must be decided by somebody.
+    It is the sum of what stands beside them: no two were given the same part of the step.
     """
-    if ledger is None:
-        return 0.0
-    claimed = sum(
-        each.saving or 0.0 for each in findings if each.per == "step" and each.severity != "note"
-    )
-    return min(claimed, 1.0 - ledger.share(ledger.floor_ms or 0.0))
+    return min(1.0, sum(each.saving or 0.0 for each in findings if each.per == "step"))
 
 
 def gain(findings: Sequence[Finding], ledger: Ledger | None) -> str:
     """``at most 42 % of each step: 312 ms would be 181 ms, 1.7 times as fast``."""
-    share = at_most(findings, ledger)
+    share = at_most(findings)
     if ledger is None or share < WORTH_SAYING:
         return ""
     after_ms = ledger.step_ms * (1 - share)

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from pitstop.core.evidence import Evidence, Line, Loader, Sampled, Step
 from pitstop.core.finding import Metric
+from pitstop.core.ledger import Row
 from pitstop.core.units import milliseconds, percent
 from pitstop.diagnose.place import label
 from pitstop.diagnose.recording import Recording
@@ -24,6 +25,7 @@ class Wait:
     loader: Loader
     ms: float
     step_ms: float
+    median_ms: float  # of a step, which is what the ledger splits
     share: float
     long: bool
 
@@ -32,6 +34,11 @@ class Wait:
         """``40.0 ms of 100 ms (40 %)``."""
         whole = milliseconds(self.step_ms)
         return f"{milliseconds(self.ms)} of {whole} ({percent(self.share)})"
+
+    @property
+    def claims(self) -> tuple[Row, ...]:
+        """The ledger's row; a wait in bursts is longer than that, which is of the median step."""
+        return (Row("data", self.share * self.median_ms),)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -59,7 +66,11 @@ def wait_for_data(recording: Recording) -> Wait | None:
         ms, step_ms = mean_ms, mean_step_ms
     share = min(1.0, ms / step_ms) if step_ms else 0.0
     least = WORTH_MENTIONING if ledger.device == "cuda" else WORTH_ON_A_CPU
-    return Wait(loader, ms, step_ms, share, share >= least) if ms >= HANDOVER_MS else None
+    return (
+        Wait(loader, ms, step_ms, ledger.step_ms, share, share >= least)
+        if ms >= HANDOVER_MS
+        else None
+    )
 
 
 def _mean_wait(evidence: Evidence, loader: Loader, dry: bool) -> tuple[float, float]:

@@ -4,40 +4,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pitstop.diagnose.rules
+from pitstop.core.evidence import Line
 from pitstop.core.finding import Finding, Severity
-from pitstop.core.ledger import BUSY, Cause, Ledger
+from pitstop.core.ledger import Cause, Ledger, Row
 from pitstop.core.rule import Rule, load_rules
 from pitstop.diagnose.recording import Recording
 
 RANK: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 TOO_LITTLE = 0.005  # of the step: what is left of a claim after others is no saving of its own
-LOOP: tuple[Cause, ...] = ("sync", "python", "launch", *BUSY)  # all that a line of a loop may cost
-# The causes that a rule's saving is taken from. Of rules that claim the same, the one that stands
-# first says best what to do, and keeps its saving; the others get what is left.
-CLAIMS: dict[str, tuple[Cause, ...]] = {
-    "PIT613": ("unused",),
-    "PIT602": ("unused",),
-    "PIT113": ("data",),
-    "PIT102": ("data",),
-    "PIT101": ("data",),
-    "PIT110": ("data",),
-    "PIT204": ("sync", "transfer", "launch", "python", "idle"),
-    "PIT203": ("transfer", "sync", "copy"),
-    "PIT103": ("transfer",),
-    "PIT201": LOOP,
-    "PIT205": LOOP,
-    "PIT208": LOOP,
-    "PIT212": ("python",),
-    "PIT209": ("sync", "transfer", "launch", "python", "idle"),
-    "PIT404": ("launch", "python", "sync"),
-    "PIT206": ("launch", "start", "python"),
-    "PIT604": ("above", "copy", "floor"),
-    "PIT301": ("precision", "above", "repeated"),
-    "PIT302": ("precision",),
-    "PIT605": ("above",),
-    "PIT615": ("copy", "above", "floor"),
-    "PIT408": ("above",),
-}
+ALL_OF_IT = 0.99  # of what was claimed; the rest is rounding
+# Of rules that claim the same rows, the one that stands first says best what to do, and keeps its
+# saving; the others get what is left. Rules that are not named here come last.
+FIRST = (
+    *("PIT613", "PIT602", "PIT608", "PIT603", "PIT508", "PIT614", "PIT610", "PIT601"),  # needless
+    *("PIT113", "PIT102", "PIT101", "PIT110"),  # the wait for data
+    *("PIT204", "PIT203", "PIT103", "PIT201", "PIT205", "PIT208", "PIT212", "PIT209", "PIT404"),
+    *("PIT206", "PIT604", "PIT301", "PIT302", "PIT605", "PIT615", "PIT408", "PIT606"),  # kernels
+)
+
+Key = tuple[Cause, str, Line]  # of a row: no two rows of a ledger have the same
 
 
 def diagnose(recording: Recording) -> tuple[Finding, ...]:
@@ -61,23 +46,46 @@ def _run(rule: Rule[Recording], recording: Recording) -> list[Finding]:
 
 
 def _shared_out(findings: list[Finding], ledger: Ledger) -> Iterator[Finding]:
-    """Let each finding take its saving from the ledger until there is nothing left to take."""
-    places = {code: place for place, code in enumerate(CLAIMS)}
-    left = {cause: ledger.total(cause) for causes in CLAIMS.values() for cause in causes}
-    waits = [each.saving or 0.0 for each in findings if CLAIMS.get(each.code) == ("data",)]
-    # Bursts of waiting may be none of the median step's, whose ledger this is.
-    left["data"] = max([left["data"], *(wait * ledger.step_ms for wait in waits)])
-    for finding in sorted(findings, key=lambda each: places.get(each.code, -1)):
-        if finding.saving is None or finding.code not in CLAIMS:
+    """Let each finding take its saving from the rows that it claims; a row is given out once.
+
+    What claims no rows promises nothing of a step. Notes take what warnings leave.
+    """
+    left = {_key(row): row.ms for row in ledger.rows}
+    for row in (row for each in findings for row in each.claims if row.cause == "data"):
+        left[_key(row)] = max(row.ms, left.get(_key(row), 0.0))  # bursts: not in the median step
+    for finding in sorted(findings, key=_turn):
+        if finding.saving is None or finding.per != "step":
             yield finding
             continue
-        taken = 0.0
-        for cause in CLAIMS[finding.code]:
-            part = min(left[cause], finding.saving * ledger.step_ms - taken)
-            left[cause] -= part
-            taken += part
-        saving = ledger.share(taken)
-        yield replace(finding, saving=saving if saving >= TOO_LITTLE else None)
+        wanted_ms = finding.saving * ledger.step_ms
+        taken: list[Row] = []
+        for row in finding.claims:
+            ms = min(left.get(_key(row), 0.0), wanted_ms - sum(each.ms for each in taken))
+            if ms > 0:
+                left[_key(row)] -= ms
+                taken.append(replace(row, ms=ms))
+        saving = ledger.share(sum(row.ms for row in taken))
+        whole = taken and saving >= ALL_OF_IT * finding.saving
+        promised = saving if whole or saving >= TOO_LITTLE else None
+        yield replace(finding, saving=promised, claims=tuple(_by_cause(taken)))
+
+
+def _key(row: Row) -> Key:
+    return row.cause, row.what, row.where
+
+
+def _by_cause(rows: Iterable[Row]) -> Iterator[Row]:
+    """What a finding was given of each cause: hundreds of rows may be a model's."""
+    sums: dict[Cause, float] = {}
+    for row in rows:
+        sums[row.cause] = sums.get(row.cause, 0.0) + row.ms
+    return (Row(cause, ms) for cause, ms in sums.items())
+
+
+def _turn(finding: Finding) -> tuple[int, int]:
+    """Who takes first."""
+    known = finding.code in FIRST
+    return RANK[finding.severity], FIRST.index(finding.code) if known else len(FIRST)
 
 
 def _order(finding: Finding) -> tuple[int, float, str, int]:

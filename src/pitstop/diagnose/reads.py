@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pitstop.core.evidence import Line, Operation
-from pitstop.core.ledger import Ledger
+from pitstop.core.ledger import Ledger, Row
 from pitstop.diagnose.operations import EMPTYING, by_line, short
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.row_loops import READ, READERS, ROWS, VIEWS, is_beside, rows_taken
@@ -33,7 +33,12 @@ class Read:
     where: Line
     what: str
     calls: int
-    ms: float
+    claims: tuple[Row, ...]
+
+    @property
+    def ms(self) -> float:
+        """The time of all these rows."""
+        return sum(row.ms for row in self.claims)
 
 
 def waiting_reads(recording: Recording, ledger: Ledger) -> Iterator[Read]:
@@ -44,13 +49,15 @@ def waiting_reads(recording: Recording, ledger: Ledger) -> Iterator[Read]:
     waits -= copy_lines(recording).keys()
     for line in sorted(waits, key=lambda each: -ledger.total("sync", where=each)):
         operations = lines.get(line, [])
-        ms = ledger.total("sync", where=line)
-        if ledger.share(ms) < WORTH_MENTIONING or _has_to_wait(operations):
+        claims = ledger.chosen("sync", where=line)
+        if ledger.share(ledger.total("sync", where=line)) < WORTH_MENTIONING:
+            continue
+        if _has_to_wait(operations):
             continue
         waiting = [each for each in operations if each.waits]
         first = max(waiting, key=lambda each: each.calls, default=None)
         what = WORDS.get(short(first), f"`{short(first)}`") if first else "This line"
-        yield Read(line, what, sum(each.calls for each in waiting), ms)
+        yield Read(line, what, sum(each.calls for each in waiting), claims)
 
 
 def number_loops(recording: Recording, ledger: Ledger) -> Iterator[Read]:
@@ -63,8 +70,8 @@ def number_loops(recording: Recording, ledger: Ledger) -> Iterator[Read]:
         what, reads = max(counts.items(), key=lambda item: item[1])
         if reads >= FEWEST_NUMBERS:
             taking = [near for near in lines if _takes_for(near, line, lines[near], reads)]
-            ms = sum(ledger.total(where=each) for each in (line, *taking))
-            found.append(Read(line, WORDS[what], reads, ms))
+            claims = [row for each in (line, *taking) for row in ledger.chosen(where=each)]
+            found.append(Read(line, WORDS[what], reads, tuple(claims)))
     dear = [each for each in found if ledger.share(each.ms) >= WORTH_ON_A_CPU]
     yield from sorted(dear, key=lambda each: -each.ms)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.diagnose.attention import TORCHS_OWN, attentions
+from pitstop.diagnose.behind import rows_behind
 from pitstop.diagnose.calls import call_tree
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.place import span
@@ -45,5 +46,6 @@ def attention_unfused(recording: Recording) -> Iterator[Finding]:
                 confidence="measured",
                 metrics=(Metric("score matrix", ms, "ms"),),
                 saving=ledger.share(ms),
+                claims=rows_behind(ledger, [one for one, _ in each.operations]),
                 changes=("no-attention-weights",) if each.kind == TORCHS_OWN else (),
             )

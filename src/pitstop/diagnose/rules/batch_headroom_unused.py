@@ -50,6 +50,5 @@ def batch_headroom_unused(recording: Recording) -> Iterator[Finding]:
         severity="note",
         confidence="measured",
         metrics=(Metric("peak", peak, "B"), Metric("of the GPU", room, "B")),
-        saving=share,
         changes=("batch-size",),
     )

@@ -47,5 +47,6 @@ def blocking_copy(recording: Recording) -> Iterator[Finding]:
                 Metric("cost", each.ms, "ms"),
             ),
             saving=ledger.share(each.ms),
+            claims=ledger.chosen("transfer", "sync", "copy", where=each.where),
             changes=("non-blocking",) if each.to_device and not by_hand else (),
         )

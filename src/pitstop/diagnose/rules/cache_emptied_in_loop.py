@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.cost import idle_behind, of_step
+from pitstop.diagnose.cost import idle_behind, idle_rows, of_step
 from pitstop.diagnose.operations import EMPTYING, by_line
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
@@ -43,5 +43,6 @@ def cache_emptied_in_loop(recording: Recording) -> Iterator[Finding]:
             confidence="measured",
             metrics=(Metric("cost", ms, "ms"),),
             saving=ledger.share(ms),
+            claims=idle_rows(ledger, line),
             changes=("no-empty-cache",),
         )

@@ -44,5 +44,6 @@ def cache_holds_nothing(recording: Recording) -> Iterator[Finding]:
                 confidence="measured",
                 metrics=(Metric("epochs", loader.starts, "epochs"), *wait.metrics),
                 saving=wait.share,
+                claims=wait.claims,
                 changes=("loader",) if loader.workers else (),
             )

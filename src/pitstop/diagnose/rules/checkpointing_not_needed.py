@@ -7,6 +7,7 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.memory import peak_bytes
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
+from pitstop.diagnose.behind import rows_behind
 from pitstop.diagnose.calls import backward_passes, call_tree, timed
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.place import span
@@ -50,6 +51,7 @@ def checkpointing_not_needed(recording: Recording) -> Iterator[Finding]:
         confidence="suspected",  # the time is measured, the memory estimated
         metrics=(Metric("computed again", ms, "ms"), Metric("kept instead", kept, "B")),
         saving=ledger.share(ms),
+        claims=rows_behind(ledger, [each for each, _ in again]),
         changes=("checkpointing-off",),
     )
 

@@ -3,11 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from pitstop.core.evidence import Line
+from pitstop.core.evidence import Evidence, Line
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
 from pitstop.core.units import count, percent, rate
+from pitstop.diagnose.behind import operations_in, rows_behind
 from pitstop.diagnose.calls import CallTree, call_tree, starred
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.parameters import never_called
@@ -45,11 +46,13 @@ def computed_but_unused(recording: Recording) -> Iterator[Finding]:
     for position in tree.outermost(unused):
         by_line[tree.calls[position].where].append(position)
     for line, positions in by_line.items():
-        yield from _unused(tree, line, positions, ledger)
+        yield from _unused(recording.evidence, tree, line, positions, ledger)
     yield from _never_called(recording)
 
 
-def _unused(tree: CallTree, line: Line, positions: list[int], ledger: Ledger) -> Iterator[Finding]:
+def _unused(
+    evidence: Evidence, tree: CallTree, line: Line, positions: list[int], ledger: Ledger
+) -> Iterator[Finding]:
     ms = tree.ms(sum(tree.micros[position] for position in positions), ledger)
     share = min(ledger.share(ms), ledger.share(ledger.total("unused")))
     if share < WORTH_MENTIONING:
@@ -66,6 +69,7 @@ def _unused(tree: CallTree, line: Line, positions: list[int], ledger: Ledger) ->
         confidence="measured",
         metrics=(Metric("unused", ms, "ms"), Metric("unused", flops, "FLOP")),
         saving=share,
+        claims=rows_behind(ledger, operations_in(evidence, positions), "unused"),
     )
 
 

@@ -60,5 +60,6 @@ def cudnn_benchmark_misused(recording: Recording) -> Iterator[Finding]:
             confidence="measured",
             metrics=(Metric("above the floor", ms, "ms"),),
             saving=ledger.share(ms),
+            claims=tuple(rows),
             changes=("cudnn-benchmark",),
         )

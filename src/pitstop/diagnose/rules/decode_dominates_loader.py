@@ -55,4 +55,5 @@ def decode_dominates_loader(recording: Recording) -> Iterator[Finding]:
         confidence="measured",
         metrics=(Metric("decoding", share * wait.ms, "ms"), *wait.metrics),
         saving=share * wait.share,
+        claims=wait.claims,
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import milliseconds
+from pitstop.diagnose.behind import rows_behind
 from pitstop.diagnose.calls import call_tree
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.fusing import fusable
@@ -45,5 +46,6 @@ def elementwise_unfused(recording: Recording) -> Iterator[Finding]:
             confidence="measured",
             metrics=(Metric("elementwise", ms, "ms"), Metric("spared", spared_ms, "ms")),
             saving=ledger.share(spared_ms),
+            claims=rows_behind(ledger, found.operations),
             changes=("compile",),
         )

@@ -46,5 +46,6 @@ def fp32_matmul_without_tf32(recording: Recording) -> Iterator[Finding]:
         confidence="measured",
         metrics=(Metric("above TF32", ms, "ms"),),
         saving=ledger.share(ms),
+        claims=tuple(rows),
         changes=("tf32",),
     )

@@ -55,5 +55,6 @@ def fp32_where_bf16_fits(recording: Recording) -> Iterator[Finding]:
         confidence="measured",
         metrics=(Metric("above bfloat16", ms, "ms"),),
         saving=ledger.share(ms),
+        claims=(*rows, *slow_rows(recording, PRODUCTS, TAKEN_FROM)),
         changes=("bf16",),
     )

@@ -7,6 +7,7 @@ from pitstop.core.evidence import Evidence, Line, ModuleCall
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import count
+from pitstop.diagnose.behind import operations_in, rows_behind
 from pitstop.diagnose.calls import call_tree
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.loading import feeding_loader
@@ -69,6 +70,7 @@ def frozen_encoder_reruns(recording: Recording) -> Iterator[Finding]:
                 Metric("its parameters", calls[0].parameters, "numbers"),
             ),
             saving=share if ms else None,
+            claims=rows_behind(ledger, operations_in(evidence, positions)),
         )
 
 

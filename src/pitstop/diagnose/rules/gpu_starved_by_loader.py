@@ -40,6 +40,7 @@ def gpu_starved_by_loader(recording: Recording) -> Iterator[Finding]:
         confidence="measured",
         metrics=wait.metrics,
         saving=wait.share,
+        claims=wait.claims,
         changes=("loader",),
     )
 

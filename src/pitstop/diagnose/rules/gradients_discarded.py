@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from pitstop.core.evidence import Discarded, Line
 from pitstop.core.finding import Finding, Metric
-from pitstop.core.ledger import Ledger
+from pitstop.core.ledger import Ledger, Row
 from pitstop.core.rule import rule
+from pitstop.diagnose.behind import operations_in, rows_behind
 from pitstop.diagnose.calls import CallTree, call_tree
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.parameters import unlearned
@@ -40,40 +41,50 @@ def gradients_discarded(recording: Recording) -> Iterator[Finding]:
         return
     tree = call_tree(recording.evidence)
     for each in found.discards:
-        yield from _discarded(tree, each, ledger)
+        yield from _discarded(recording, tree, each, ledger)
     for root in unlearned(tree, found.gradient_unused):
         ms = tree.ms(tree.backward_micros[root], ledger) * WEIGHTS
         if ledger.share(ms) >= WORTH_FREEZING:
             name = tree.calls[root].path
             message = f"No optimizer holds the parameters of `{name}`, yet their gradients cost"
             cure = f"`requires_grad_(False)` on `{name}`, or give its parameters to an optimizer"
-            yield _finding(message, ms, ledger, cure, tree.calls[root].where)
+            claims = _backward_rows(recording, ledger, [root])
+            yield _finding(message, ms, ledger, cure, tree.calls[root].where, claims)
 
 
-def _discarded(tree: CallTree, found: Discarded, ledger: Ledger) -> Iterator[Finding]:
+def _discarded(
+    recording: Recording, tree: CallTree, found: Discarded, ledger: Ledger
+) -> Iterator[Finding]:
     """What was called where the pass came by has to be passed; all behind it can be cut off."""
     at = found.where
     there = {call.path for call in tree.calls if call.parent < 0 and call.where == at}
-    calls = [
-        (tree.calls[position].path, tree.backward_micros[position] / passes)
-        for position, passes in found.calls
-        if position < len(tree.calls)
-    ]
-    behind = [each for each in calls if there and each[0] not in there]
+    calls = [each for each in found.calls if each[0] < len(tree.calls)]
+    behind = [each for each in calls if there and tree.calls[each[0]].path not in there]
     passed = [each for each in calls if each not in behind]
     for those, wasted, least, cure in (
         (behind, 1.0, WORTH_MENTIONING, CUT_OFF),
         (passed, WEIGHTS, WORTH_FREEZING, FREEZE),
     ):
-        names = ", ".join(dict.fromkeys(f"`{path}`" for path, _ in those))
-        ms = tree.ms(sum(micros for _, micros in those), ledger) * wasted
+        names = ", ".join(dict.fromkeys(f"`{tree.calls[place].path}`" for place, _ in those))
+        micros = sum(tree.backward_micros[place] / passes for place, passes in those)
+        ms = tree.ms(micros, ledger) * wasted
         if ledger.share(ms) >= least:
             came = f" comes by {label(at)} and" if at.path else ""
             what = f"fills the gradients of {names}, which are then zeroed:"
-            yield _finding(f"A backward pass{came} {what}", ms, ledger, cure.format(names), at)
+            claims = _backward_rows(recording, ledger, [place for place, _ in those])
+            message = f"A backward pass{came} {what}"
+            yield _finding(message, ms, ledger, cure.format(names), at, claims)
 
 
-def _finding(message: str, ms: float, ledger: Ledger, cure: str, at: Line) -> Finding:
+def _backward_rows(recording: Recording, ledger: Ledger, calls: list[int]) -> tuple[Row, ...]:
+    """The rows of what runs in the backward passes of these calls."""
+    inside = operations_in(recording.evidence, calls)
+    return rows_behind(ledger, [each for each in inside if each.backward])
+
+
+def _finding(
+    message: str, ms: float, ledger: Ledger, cure: str, at: Line, claims: tuple[Row, ...]
+) -> Finding:
     return Finding(
         f"{message} up to {of_step(ms, ledger)}.",
         span=span(at),
@@ -81,4 +92,5 @@ def _finding(message: str, ms: float, ledger: Ledger, cure: str, at: Line) -> Fi
         confidence="measured",
         metrics=(Metric("gradients for nothing, at most", ms, "ms"),),
         saving=ledger.share(ms),
+        claims=claims,
     )

@@ -49,5 +49,6 @@ def graph_breaks(recording: Recording) -> Iterator[Finding]:
             confidence="measured",
             metrics=(Metric("breaks", each.count, "times"),),
             saving=ledger.share(ms) or None,
+            claims=ledger.chosen("launch", "python", "sync", where=each.where),
             changes=("compile",),
         )

@@ -46,4 +46,5 @@ def host_work_in_step(recording: Recording) -> Iterator[Finding]:
             confidence="measured",
             metrics=(Metric("Python", ms, "ms"),),
             saving=ledger.share(ms),
+            claims=ledger.chosen("python", where=line),
         )

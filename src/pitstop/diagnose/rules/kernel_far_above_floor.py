@@ -76,5 +76,6 @@ def _finding(ledger: Ledger, what: str, where: Line, rows: list[Row]) -> Iterato
         confidence="measured",
         metrics=(Metric("time", total_ms, "ms"), Metric("floor", floor_ms, "ms")),
         saving=ledger.share(above_ms),
+        claims=tuple(row for row in rows if row.cause == "above"),
         changes=("fused-group-norm", "compile") if norm else ("compile",),
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pitstop.core.evidence import NOWHERE
 from pitstop.core.finding import Finding, Metric
-from pitstop.core.ledger import Ledger
+from pitstop.core.ledger import Ledger, Row
 from pitstop.core.rule import rule
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.operations import by_line
@@ -38,7 +38,8 @@ def launch_bound(recording: Recording) -> Iterator[Finding]:
     if ledger.device == "cpu":
         yield from _on_cpu(ledger)
         return
-    ms = ledger.total("launch") + _between_launches(ledger)
+    between = (*ledger.chosen("launch"), *_between_launches(ledger))
+    ms = sum(row.ms for row in between)
     if ledger.share(ms) < WORTH_MENTIONING["cuda"]:
         return
     launches = sum(each.calls for each in evidence.kernels)
@@ -52,6 +53,7 @@ def launch_bound(recording: Recording) -> Iterator[Finding]:
         confidence="measured",
         metrics=(Metric("idle between kernels", ms, "ms"), Metric("kernels", launches, "kernels")),
         saving=ledger.share(ms),
+        claims=between,
         changes=("compile", "batch-size"),
     )
 
@@ -70,11 +72,13 @@ def _on_cpu(ledger: Ledger) -> Iterator[Finding]:
         confidence="measured",
         metrics=(Metric("starting operations", ms, "ms"), Metric("operations", calls, "calls")),
         saving=ledger.share(ms),
+        claims=tuple(small),
         changes=("compile", "batch-size"),
     )
 
 
-def _between_launches(ledger: Ledger) -> float:
+def _between_launches(ledger: Ledger) -> Iterator[Row]:
     """Python that no line of the script explains, in silences too short for other work."""
-    silent = [row for row in ledger.rows if row.cause == "python" and not row.where.path]
-    return sum(row.ms for row in silent if row.calls and row.ms <= BETWEEN_MS * row.calls)
+    for row in ledger.chosen("python", where=NOWHERE):
+        if row.calls and row.ms <= BETWEEN_MS * row.calls:
+            yield row

@@ -44,5 +44,6 @@ def layout_ping_pong(recording: Recording) -> Iterator[Finding]:
         confidence="measured",
         metrics=(Metric("conversion", ms, "ms"),),
         saving=ledger.share(ms),
+        claims=ledger.chosen("layout"),
         changes=("channels-last",),
     )

@@ -41,5 +41,6 @@ def loader_without_workers(recording: Recording) -> Iterator[Finding]:
         confidence="measured",
         metrics=wait.metrics,
         saving=saved_by_workers(wait, cores),
+        claims=wait.claims,
         changes=("loader",),
     )

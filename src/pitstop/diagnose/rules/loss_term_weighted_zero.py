@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
+from pitstop.diagnose.behind import operations_in, rows_behind
 from pitstop.diagnose.calls import call_tree, lines_of, starred, stretch
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.place import label
@@ -29,11 +30,11 @@ def loss_term_weighted_zero(recording: Recording) -> Iterator[Finding]:
         if step >= start:
             loss = loss + discriminator(fake).mean()
     """
-    ledger = recording.ledger
+    evidence, ledger = recording.evidence, recording.ledger
     if ledger is None:
         return
-    tree = call_tree(recording.evidence)
-    for zeroed in recording.evidence.zeroed:
+    tree = call_tree(evidence)
+    for zeroed in evidence.zeroed:
         known = [position for position in zeroed.calls if 0 <= position < len(tree.calls)]
         positions = tree.outermost(known)
         ms = tree.ms(sum(tree.micros[position] for position in positions), ledger)
@@ -52,4 +53,5 @@ def loss_term_weighted_zero(recording: Recording) -> Iterator[Finding]:
             confidence="measured",
             metrics=(Metric("multiplied by zero", ms, "ms"),),
             saving=share,
+            claims=rows_behind(ledger, operations_in(evidence, positions), "unused"),
         )

@@ -2,11 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
 from pitstop.core.units import milliseconds
+from pitstop.diagnose.behind import operations_in, rows_behind
 from pitstop.diagnose.calls import (
     CallTree,
     call_tree,
@@ -58,7 +60,10 @@ def module_called_repeatedly(recording: Recording) -> Iterator[Finding]:
             told.add(lines)  # an embedding beside its encoder is mended with it
             part = spent[key] / sum(spent.values())
             batched_ms = min(ms, part * ledger.total("repeated"))
-            yield _finding(tree, families[key], ms, ledger, batched_ms)
+            later = [place for group in families[key] for place in group[1:]]
+            claims = rows_behind(ledger, operations_in(evidence, later), "repeated")
+            found = _finding(tree, families[key], ms, ledger, batched_ms)
+            yield replace(found, claims=claims)
 
 
 def _after_first(tree: CallTree, groups: list[Group]) -> float:

@@ -8,7 +8,7 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
 from pitstop.diagnose.calls import labels, stretch
-from pitstop.diagnose.cost import idle_behind, of_step
+from pitstop.diagnose.cost import idle_behind, idle_rows, of_step
 from pitstop.diagnose.operations import by_line, short, tensors
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.row_loops import READ, VIEWS
@@ -54,6 +54,7 @@ def op_runs_on_cpu(recording: Recording) -> Iterator[Finding]:
             confidence="measured",
             metrics=(Metric("on the CPU", ms, "ms"),),
             saving=ledger.share(ms),
+            claims=tuple(row for line in lines for row in idle_rows(ledger, line)),
         )
 
 

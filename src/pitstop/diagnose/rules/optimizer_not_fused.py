@@ -53,6 +53,7 @@ def optimizer_not_fused(recording: Recording) -> Iterator[Finding]:
             confidence="measured",
             metrics=(Metric("optimizer", ms, "ms"), Metric("tensors", each.tensors, "tensors")),
             saving=ledger.share(saved_ms),
+            claims=ledger.chosen("optimizer"),
             changes=("fused-optimizer",),
         )
 

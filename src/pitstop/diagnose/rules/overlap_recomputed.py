@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import percent
+from pitstop.diagnose.behind import operations_in, rows_behind
 from pitstop.diagnose.calls import call_tree
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.place import span
@@ -41,6 +42,7 @@ def overlap_recomputed(recording: Recording) -> Iterator[Finding]:
         ms = tree.ms(twice, ledger)
         if ledger.share(ms) < WORTH_MENTIONING:
             continue
+        calls = [call for each in here for call in each.calls]
         area = max(each.area for each in here)
         yield Finding(
             f"The tiles cover {percent(area)} of the picture: computing the overlaps again takes "
@@ -50,5 +52,6 @@ def overlap_recomputed(recording: Recording) -> Iterator[Finding]:
             confidence="measured",
             metrics=(Metric("area of the tiles", area, "pictures"), Metric("overlaps", ms, "ms")),
             saving=ledger.share(ms),
+            claims=rows_behind(ledger, operations_in(evidence, calls)),
             changes=("tiled-vae",),
         )

@@ -43,5 +43,6 @@ def pageable_batches(recording: Recording) -> Iterator[Finding]:
         confidence="measured",
         metrics=(Metric("copied", size, "bytes"), Metric("copies", ms, "ms")),
         saving=ledger.share(ms),
+        claims=tuple(row for x in copies for row in ledger.chosen("transfer", where=x.where)),
         changes=("loader",) if loader else (),
     )

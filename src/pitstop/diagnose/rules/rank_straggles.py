@@ -1,10 +1,12 @@
 """PIT801 rank-straggles."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from statistics import median
 
 from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Finding, Metric
+from pitstop.core.ledger import IDLE, Row
 from pitstop.core.rule import rule
 from pitstop.core.units import milliseconds, percent
 from pitstop.diagnose.place import span
@@ -44,7 +46,16 @@ def rank_straggles(recording: Recording) -> Iterator[Finding]:
         step_ms = slow.median_ms()
         if excess_ms < WORTH_MENTIONING * step_ms or waited_ms < WAITED_FOR * excess_ms:
             continue
-        yield _finding(slow, others, excess_ms, step_ms)
+        found = _finding(slow, others, excess_ms, step_ms)
+        yield replace(found, claims=_rows(recording, slow))
+
+
+def _rows(recording: Recording, slow: Evidence) -> tuple[Row, ...]:
+    """Whatever is left of the step: nobody knows what the others would do with the time."""
+    rows = recording.ledger.rows if recording.ledger else ()
+    work = [row for row in rows if row.cause not in IDLE]
+    idle = [row for row in rows if row.cause in IDLE]
+    return (*work, *idle) if slow is recording.evidence else (*idle, *work)
 
 
 def _finding(slow: Evidence, others: list[Evidence], excess_ms: float, step_ms: float) -> Finding:

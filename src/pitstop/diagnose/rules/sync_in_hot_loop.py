@@ -50,4 +50,5 @@ def _finding(message: str, read: Read, ledger: Ledger, cure: str) -> Finding:
         confidence="measured",
         metrics=(Metric("reads", read.calls, "reads"), Metric("cost", read.ms, "ms")),
         saving=ledger.share(read.ms),
+        claims=read.claims,
     )

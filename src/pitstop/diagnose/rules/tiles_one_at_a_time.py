@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import count
+from pitstop.diagnose.behind import operations_in, rows_behind
 from pitstop.diagnose.calls import call_tree
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.place import span
@@ -49,6 +50,7 @@ def tiles_one_at_a_time(recording: Recording) -> Iterator[Finding]:
         if ledger.share(ms) < WORTH_MENTIONING:
             continue
         tiles = sum(each.tiles for each in here)
+        calls = [call for each in here for call in each.calls]
         yield Finding(
             f"{count(tiles, 'tile')} a step go through the network one by one; those that could "
             f"go together with another of their size take {of_step(ms, ledger)}.",
@@ -58,5 +60,6 @@ def tiles_one_at_a_time(recording: Recording) -> Iterator[Finding]:
             confidence="suspected",  # a tile may fill the device alone
             metrics=(Metric("tiles", tiles, "tiles"), Metric("tiles that could join", ms, "ms")),
             saving=ledger.share(min(ms, ledger.total("repeated"))) if on_gpu else None,
+            claims=rows_behind(ledger, operations_in(evidence, calls), "repeated"),
             changes=("tiled-vae",),
         )
