@@ -5,6 +5,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from pitstop.core.errors import PitstopError
+from pitstop.core.printable import printable
 from pitstop.core.units import binary_bytes, milliseconds
 from pitstop.workloads import bench
 
@@ -50,7 +51,7 @@ def _watched(name: str, options: list[str], steps: int, verbose: bool) -> bench.
 
         def on_line(line: str) -> None:
             if verbose:
-                console.print(line, markup=False, highlight=False, soft_wrap=True)
+                console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
             progress.advance(task, line.startswith("[step "))
 
         return bench.run(name, options, on_line)

@@ -9,9 +9,11 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from pitstop.cli.failure import say
 from pitstop.cli.output import output_options, write
 from pitstop.core import store
 from pitstop.core.machine import Machine
+from pitstop.core.printable import printable
 from pitstop.doctor.examine import examine, healthy
 from pitstop.doctor.limits import limits_of
 from pitstop.doctor.read import read_machine
@@ -65,7 +67,7 @@ def command(
             machine, skipped = with_limits(machine, remeasure)
     if save:
         store.save(save, machine)
-        click.echo(f"machine recorded in {save}", err=True)
+        say(f"machine recorded in {printable(str(save))}")
     report = examine(machine, skipped)
     write(report, format, output)
     return 0 if healthy(report) else FINDINGS

@@ -32,4 +32,7 @@ def command(rule: str) -> None:
         hint = f"did you mean {close[0]}?" if close else "`pitstop rules` lists them all"
         raise PitstopError(f"no rule {rule!r}: {hint}")
     console = Console()
-    console.print(Markdown(page(found)) if console.is_terminal else page(found), soft_wrap=True)
+    if console.is_terminal:
+        console.print(Markdown(page(found)), soft_wrap=True)
+    else:
+        click.echo(page(found))

@@ -4,17 +4,26 @@ import importlib
 import os
 import pkgutil
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
 import pitstop.cli
 from pitstop import __version__
+from pitstop.cli.failure import (
+    give_up_what_cannot_be_written,
+    say,
+    say_error,
+    use_streams_that_can_be_written,
+)
 from pitstop.core.errors import PitstopError
 
 COULD_NOT_RUN = 2
-SERVING = {"diagnosis", "main", "output"}  # modules of this folder that are no command
+SERVING = {"diagnosis", "failure", "main", "output"}  # modules of this folder that are no command
 INTERRUPTED = 130  # what shells expect after Ctrl-C
+NOBODY_READS = 141  # likewise of a program whose reader, `head` perhaps, has seen enough
+COMPLETION = "_PITSTOP_COMPLETE"  # set by the shell that asks what could be typed next
 
 
 class CommandFolder(click.Group):
@@ -48,35 +57,51 @@ Examples:
 
 
 @click.command(
-    cls=CommandFolder, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=CommandFolder,
+    epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
 )
 @click.version_option(__version__, prog_name="pitstop")
-def command() -> None:
+@click.pass_context
+def command(context: click.Context) -> int:
     """Find what makes a PyTorch image or video project slow, fix it, and prove it."""
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+    return COULD_NOT_RUN  # of a command that was named, its own code counts
 
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    sys.exit(run(sys.argv[1:]))
+    use_streams_that_can_be_written()
+    code = run(sys.argv[1:])
+    give_up_what_cannot_be_written()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line and return its exit code; a user's mistake is one line on stderr."""
+    """Run the command line and return its exit code; whatever goes wrong is one line on stderr."""
     try:
-        return int(command.main(arguments, prog_name="pitstop", standalone_mode=False) or 0)
-    except PitstopError as error:
-        click.echo(f"pitstop: {error}", err=True)
-    except click.UsageError as error:
-        click.echo(f"pitstop: {error.format_message()}{_usage_hint(error)}", err=True)
-    except click.ClickException as error:
-        click.echo(f"pitstop: {error.format_message()}", err=True)
-    except click.Abort:
+        return _invoke(arguments)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        say("")  # ends the line in which the terminal shows ^C
         return INTERRUPTED
-    except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return COULD_NOT_RUN
+    except BrokenPipeError:
+        return NOBODY_READS
+    except Exception as error:  # noqa: BLE001 a traceback would end with 1, which means findings
+        say_error(error)
+        return COULD_NOT_RUN
 
 
-def _usage_hint(error: click.UsageError) -> str:
-    return f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+def _invoke(arguments: list[str]) -> int:
+    """What ``command.main`` does, but without its own ideas of exit codes."""
+    if COMPLETION in os.environ:
+        command.main(arguments, prog_name="pitstop")
+    try:
+        Path.cwd()
+    except OSError:
+        raise PitstopError("the current folder is gone: change to one that exists") from None
+    with command.make_context("pitstop", list(arguments)) as context:
+        return int(command.invoke(context) or 0)

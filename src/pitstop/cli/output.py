@@ -12,8 +12,10 @@ from typing import Any, TypeVar, cast
 import click
 
 import pitstop.report
+from pitstop.cli.failure import say
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
+from pitstop.core.printable import printable
 from pitstop.core.report import Report
 from pitstop.report import to_terminal
 
@@ -48,7 +50,7 @@ def write(report: Report, format: str | None, output: Path | None, err: bool = F
         click.echo(_on_screen(report, format or "terminal", err), nl=False, err=err)
         return
     store.write_text(output, _renderer(format or _by_suffix(output)).render(report))
-    click.echo(f"report written to {output}", err=True)
+    say(f"report written to {printable(str(output))}")
 
 
 def _on_screen(report: Report, name: str, err: bool) -> str:

@@ -6,9 +6,10 @@ from pathlib import Path
 import click
 
 from pitstop.cli.diagnosis import diagnosed, keep_machine
+from pitstop.cli.failure import say, say_error
 from pitstop.cli.output import output_options, write
 from pitstop.core import store
-from pitstop.core.errors import PitstopError
+from pitstop.core.printable import printable
 from pitstop.profile import launch, runs
 from pitstop.profile.options import Options
 from pitstop.profile.shown import hooks_shown
@@ -93,6 +94,6 @@ def _report(folder: Path, run: runs.Run, format: str | None, output: Path | None
         store.save(folder / "run.json", run)
         keep_machine(folder)
         write(diagnosed(folder, run), format, output, err=True)
-        click.echo(f"recorded in {folder}", err=True)
-    except PitstopError as error:
-        click.echo(f"pitstop: {error}", err=True)
+        say(f"recorded in {printable(str(folder))}")
+    except Exception as error:  # noqa: BLE001 whatever it is, the script has ended well or not
+        say_error(error)

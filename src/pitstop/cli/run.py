@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
+from pitstop.cli.failure import say
 from pitstop.core.errors import PitstopError
+from pitstop.core.printable import printable
 from pitstop.profile import launch
 from pitstop.profile.options import Options
 from pitstop.tune.change import find_change
@@ -66,4 +68,4 @@ def _prepare(kept: Iterable[Wanted]) -> None:
 def _tell(outcome: Outcome) -> None:
     if outcome.declined:
         name = label(Wanted(outcome.name, outcome.options))
-        click.echo(f"pitstop: {name} did not take hold: {outcome.declined}", err=True)
+        say(f"pitstop: {name} did not take hold: {printable(outcome.declined)}")

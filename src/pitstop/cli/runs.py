@@ -4,7 +4,9 @@ from pathlib import Path
 
 import click
 
+from pitstop.cli.failure import say_error
 from pitstop.core.errors import PitstopError
+from pitstop.core.printable import printable
 from pitstop.profile import runs
 
 EXAMPLES = """\b
@@ -21,7 +23,8 @@ def command() -> None:
         try:
             run = runs.load(folder)
         except PitstopError as error:
-            click.echo(f"pitstop: {error}", err=True)
+            say_error(error)
             continue
         code = "unfinished" if run.exit_code is None else f"exit {run.exit_code}"
-        click.echo(f"{folder.name:<40}  {run.started}  {code:<10}  {' '.join(run.command[1:])}")
+        line = f"{folder.name:<40}  {run.started}  {code:<10}  {' '.join(run.command[1:])}"
+        click.echo(printable(line))

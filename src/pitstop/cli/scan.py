@@ -1,14 +1,17 @@
 """``pitstop scan``: what the source says, without running it."""
 
 import difflib
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
+from pitstop.cli.failure import say
 from pitstop.cli.output import output_options, write
 from pitstop.core.errors import PitstopError
+from pitstop.core.printable import printable, printable_lines
 from pitstop.core.report import Report
 from pitstop.scan.run import Options, Scanned, scan_and_fix
 
@@ -117,13 +120,15 @@ def command(
 
 
 def _show_diff(scanned: Scanned, exit_zero: bool) -> int:
+    """Print what a fix would change: to a file byte for byte, since it is a patch there."""
+    shown = printable_lines if sys.stdout.isatty() else str
     for name, (before, after) in scanned.changes.items():
-        lines = difflib.unified_diff(
-            before.splitlines(keepends=True), after.splitlines(keepends=True), name, name
-        )
-        click.echo("".join(_complete(line) for line in lines), nl=False)
+        before_lines, after_lines = (each.splitlines(keepends=True) for each in (before, after))
+        header = printable(name)
+        lines = difflib.unified_diff(before_lines, after_lines, header, header)
+        click.echo("".join(_complete(shown(line)) for line in lines), nl=False)
     for line in scanned.report.skipped:
-        click.echo(f"skipped: {line}", err=True)
+        say(f"skipped: {printable(line)}")
     return FINDINGS if scanned.changes and not exit_zero else CLEAN
 
 
@@ -139,7 +144,7 @@ def _write_fixes(scanned: Scanned) -> None:
         raise PitstopError(f"a fix cannot be written in the file's encoding: {error}") from None
     if scanned.changes:
         done, files = len(scanned.applied), len(scanned.changes)
-        click.echo(f"fixed {done} in {files} file{'s' * (files != 1)}", err=True)
+        say(f"fixed {done} in {files} file{'s' * (files != 1)}")
 
 
 def _count(report: Report) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from pitstop.cli.diagnosis import diagnosed, keep_machine
+from pitstop.cli.failure import say
 from pitstop.cli.main import INTERRUPTED
 from pitstop.cli.output import output_options, write
 from pitstop.core.errors import PitstopError
@@ -106,7 +107,7 @@ def command(
         result = pit_stop(asked, folder, Path(TUNED), diagnose, shown)
     write(result.report, format, output)
     if output:
-        click.echo(result.report.verdict, err=True)
+        say(result.report.verdict)
     write(result.report, None, folder / PAGE)
     return INTERRUPTED if result.interrupted else 0
 

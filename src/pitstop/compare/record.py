@@ -104,8 +104,8 @@ def check(recording: Recording, name: str) -> Recording:
     code = recording.run.exit_code
     if code:
         ended = f"exit code {code}" if code > 0 else f"signal {-code} ({signal.strsignal(-code)})"
-        said = "".join(f"\n  {line}" for line in recording.last_words())
-        raise PitstopError(f"{name} ended with {ended}: make it run by itself first{said}")
+        what = f"{name} ended with {ended}: make it run by itself first"
+        raise PitstopError(what, *recording.last_words())
     for line in _lines(recording.folder / COMPLAINED):
         if line.startswith(OUR_OWN):
             raise PitstopError(f"{name} was not recorded to its end: {line.removeprefix(OUR_OWN)}")

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pitstop.core.errors import PitstopError
+from pitstop.core.printable import printable_json, printable_value
 from pitstop.core.reading import read_regular
 
 SCHEMA = 1  # raise it when a field is renamed, removed or changes its meaning
@@ -24,10 +25,12 @@ Value = TypeVar("Value")
 
 def dumps(value: object) -> str:
     """A value as indented JSON, ending with a newline."""
-    fields = msgspec.to_builtins(value)
-    kind = type(value).__name__
-    encoded = msgspec.json.encode({"schema": SCHEMA, "kind": kind, **fields})
-    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+    fields = {"schema": SCHEMA, "kind": type(value).__name__, **msgspec.to_builtins(value)}
+    try:
+        encoded = msgspec.json.encode(fields)
+    except UnicodeEncodeError:  # a file's name that is no text
+        encoded = msgspec.json.encode(printable_value(fields))
+    return printable_json(msgspec.json.format(encoded, indent=2).decode()) + "\n"
 
 
 def loads(text: str | bytes, kind: type[Value], name: str = "input") -> Value:

@@ -32,7 +32,7 @@ def excerpt(span: Span | None, around: int = 1) -> tuple[str, ...]:
     first, last = max(1, span.line - around), span.line + around
     numbered = []
     for number in range(first, last + 1):
-        text = linecache.getline(span.path, number).rstrip()
+        text = linecache.getline(span.path, number).expandtabs(4).rstrip()
         mark = ">" if number == span.line else " "
         numbered.append(f"{mark} {number:>{len(str(last))}} | {text}".rstrip())
     return tuple(numbered)

@@ -74,7 +74,7 @@ def tell(
         ledger=ledger,
         tables=tuple(tables(recording.ranks)),
         findings=shown,
-        notes=(*_others(first), *_remarks(first, code), *first.stacks),
+        notes=(*_others(first), *_remarks(first, code), *_stacks(first)),
         ranks=recording.ranks,
     )
 
@@ -153,6 +153,11 @@ def _remarks(evidence: Evidence, code: int | None) -> Iterator[str]:
         yield f"the run was long: {evidence.left_out_slices} slices were counted but not kept"
     if code:
         yield f"the script was ended by {_signal(-code)}" if code < 0 else f"its exit code: {code}"
+
+
+def _stacks(evidence: Evidence) -> Iterator[str]:
+    for stack in evidence.stacks:
+        yield from stack.expandtabs().splitlines()
 
 
 def _signal(number: int) -> str:

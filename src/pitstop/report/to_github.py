@@ -1,6 +1,7 @@
 """GitHub: workflow commands that put findings beside the lines of a pull request."""
 
 from pitstop.core.finding import Finding
+from pitstop.core.printable import printable_value
 from pitstop.core.report import Report
 
 SUFFIX = ".annotations"
@@ -9,6 +10,7 @@ LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 def render(report: Report) -> str:
     """One ``::warning file=...`` line per finding, then the verdict for the log."""
+    report = printable_value(report)
     lines = [_line(finding) for finding in report.findings]
     lines += [f"skipped: {line}" for line in report.skipped]
     return "\n".join([*lines, report.verdict]) + "\n"

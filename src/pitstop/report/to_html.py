@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 from pitstop.core.evidence import Line
 from pitstop.core.finding import Finding
 from pitstop.core.ledger import Ledger
+from pitstop.core.printable import printable_value
 from pitstop.core.report import Report
 from pitstop.core.units import binary_bytes, count, milliseconds, percent, rate
 from pitstop.report import charts, waterfall, wording
@@ -34,6 +35,7 @@ class OperationRow:
 
 def render(report: Report) -> str:
     """The report as a page; every text in it is escaped."""
+    report = printable_value(report)
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from pitstop.core.ledger import Ledger
+from pitstop.core.printable import printable
 from pitstop.core.report import Report
 from pitstop.core.units import milliseconds
 from pitstop.report.waterfall import dearest, with_second_column
@@ -88,7 +89,7 @@ def _row(cells: Sequence[str]) -> str:
 
 def _inline(text: str) -> str:
     """Text that cannot break out of its cell or turn into markup."""
-    flat = " ".join(text.split())
+    flat = printable(" ".join(text.split()))
     for character in "\\`*_<>|[]":
         flat = flat.replace(character, f"\\{character}")
     return flat

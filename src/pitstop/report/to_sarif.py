@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from pitstop import __version__
 from pitstop.core.finding import Edit, Finding, Fix, Span
+from pitstop.core.printable import printable_json
 from pitstop.core.report import Report
 
 SUFFIX = ".sarif"
@@ -36,7 +37,7 @@ def render(report: Report) -> str:
         "invocations": [{"executionSuccessful": True, **_skipped(report)}],
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+    return printable_json(json.dumps(log, indent=2, ensure_ascii=False)) + "\n"
 
 
 def _rule(code: str, name: str, doc: str) -> dict[str, Any]:
@@ -81,10 +82,11 @@ def _fingerprint(finding: Finding) -> str:
 
 def _artifact(path: str) -> dict[str, str]:
     """A relative path hangs below the root; an absolute one is a file URI of its own."""
+    slashes = path.replace("\\", "/")
+    uri = quote(slashes.encode("utf-8", "surrogateescape"))  # a name need not be text
     if PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute():
-        slashes = path.replace("\\", "/")
-        return {"uri": "file://" + ("" if slashes.startswith("/") else "/") + quote(slashes)}
-    return {"uri": quote(path.replace("\\", "/")), "uriBaseId": ROOT}
+        return {"uri": "file://" + ("" if slashes.startswith("/") else "/") + uri}
+    return {"uri": uri, "uriBaseId": ROOT}
 
 
 def _location(span: Span) -> dict[str, Any]:

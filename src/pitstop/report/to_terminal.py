@@ -7,6 +7,7 @@ from rich.console import Console, JustifyMethod, RenderableType
 from rich.text import Text
 
 from pitstop.core.finding import Finding
+from pitstop.core.printable import printable_value
 from pitstop.core.report import Report, Table
 from pitstop.core.units import count, milliseconds
 from pitstop.report.waterfall import BAR, dearest, drawn, is_idle, with_second_column
@@ -62,7 +63,7 @@ def render(report: Report, color: bool = False, width: int | None = None) -> str
         markup=False,
     )
     with console.capture() as captured:
-        for part in _parts(report):
+        for part in _parts(printable_value(report)):
             console.print(part, soft_wrap=isinstance(part, Text))  # the terminal wraps: copyable
     lines = captured.get().splitlines()
     return "\n".join(line.rstrip() for line in lines) + "\n"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from pitstop.core.printable import printable, printable_lines
 from pitstop.core.trial import Trial
 from pitstop.report.to_terminal import STYLES
 from pitstop.tune.story import said
@@ -29,8 +30,12 @@ class Screen:
 def screen() -> Iterator[Screen]:
     """A line that moves, and lines that stay; where that is no terminal, lines only."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+    def tell(text: str, style: str = "") -> None:
+        console.print(printable_lines(text), style=style)
+
     if not console.is_terminal:
-        yield Screen(console.print, lambda _: None, console.print)
+        yield Screen(tell, lambda _: None, tell)
         return
     text = "{task.description}{task.fields[run]}"
     columns = SpinnerColumn(), TextColumn(text), TimeElapsedColumn()
@@ -39,10 +44,10 @@ def screen() -> Iterator[Screen]:
 
         def say(text: str) -> None:
             verdict = next((each for each in STYLES if f": {each}" in text), "")
-            console.print(text, style=STYLES.get(verdict, ""))
+            tell(text, STYLES.get(verdict, ""))
 
         yield Screen(
-            lambda text: progress.reset(task, description=text, run=""),
-            lambda text: progress.update(task, run=f": {text}"),
+            lambda text: progress.reset(task, description=printable(text), run=""),
+            lambda text: progress.update(task, run=f": {printable(text)}"),
             say,
         )

@@ -1,0 +1,77 @@
+"""Failure: how whatever goes wrong is said, in one line, with the traceback kept in a file."""
+
+import contextlib
+import errno
+import os
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+import click
+
+from pitstop.core.errors import PitstopError
+from pitstop.core.printable import printable, printable_lines
+
+ISSUES = "please report it with that file"
+
+
+def say(text: str) -> None:
+    """Tell on stderr; where that is closed or full, nobody is told, and nothing else changes."""
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(printable_lines(text), err=True)
+
+
+def say_error(error: BaseException) -> None:
+    """Say in one line what went wrong; what nobody foresaw leaves its traceback in a file."""
+    match error:
+        case PitstopError():
+            say(f"pitstop: {error}")
+        case click.UsageError(ctx=click.Context() as context):
+            say(f"pitstop: {printable(error.format_message())} (see {context.command_path} --help)")
+        case click.ClickException():
+            say(f"pitstop: {printable(error.format_message())}")
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            say(f"pitstop: {error.strerror}: make some room, then try again")
+        case _:
+            what = printable(f"{type(error).__name__}: {error}".removesuffix(": "))
+            say(f"pitstop: unexpected {what}; {_kept(error)}")
+
+
+def _kept(error: BaseException) -> str:
+    """Where the traceback is; on a machine without any room, the place that raised it."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        handle, path = tempfile.mkstemp(prefix="pitstop-", suffix=".traceback")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(text)
+    except OSError:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return f"raised at {last.filename}:{last.lineno}, and no file could be written: report it"
+    return f"its traceback is in {path}: {ISSUES}"
+
+
+def use_streams_that_can_be_written() -> None:
+    """Let no character stop the output, and let what is closed lead nowhere.
+
+    Otherwise the first file that is opened would take the number of a closed stream, and get what
+    is printed there.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name) or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+        stream.reconfigure(errors="backslashreplace")
+        setattr(sys, name, stream)
+
+
+def give_up_what_cannot_be_written() -> None:
+    """What a full disk or a closed pipe did not take: Python would complain of it at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
