@@ -6,11 +6,13 @@
 
 from pitstop.parts import dsepconv
 from pitstop.parts.accelerate_vae import accelerate_vae
+from pitstop.parts.cache.ram_cache import RamCache, ram_cache
 from pitstop.parts.fuse_group_norm import fuse_group_norm
 from pitstop.parts.group_norm_silu import group_norm_silu
 from pitstop.parts.tiled_vae import TiledVae, Tiling, adapt, enable_tiling
 
 __all__ = [
+    "RamCache",
     "TiledVae",
     "Tiling",
     "accelerate_vae",
@@ -19,4 +21,5 @@ __all__ = [
     "enable_tiling",
     "fuse_group_norm",
     "group_norm_silu",
+    "ram_cache",
 ]
