@@ -55,6 +55,7 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=7)
     asked = parser.parse_args()
+    torch.set_num_threads(1)  # as in a worker
     with tempfile.TemporaryDirectory() as folder:
         files = Triplets(Path(folder), asked.samples, asked.side)
         begun = time.perf_counter()
