@@ -170,7 +170,15 @@ def test_compiles_without_a_graph_break(device, by_kernel, monkeypatch):
 def test_operator_obeys_its_contract(kernel, device):
     operator = torch.ops.pitstop.dsepconv.default
     checks = ("test_schema", "test_autograd_registration", "test_faketensor")
-    torch.library.opcheck(operator, tuple(tensors((1, 1, 2, 3, 2), device)), test_utils=checks)
+    made = tensors((1, 1, 2, 3, 2), device)
+    torch.library.opcheck(operator, tuple(made), test_utils=checks)
+    odd = [each.detach().transpose(2, 3).contiguous().transpose(2, 3) for each in made]
+    odd[0] = odd[0].expand(1, 2, -1, -1)
+    torch.library.opcheck(operator, tuple(odd), test_utils=checks)
+    backward = torch.ops.pitstop.dsepconv_backward.default
+    needs = [True] * len(odd)
+    grad = torch.randn_like(operator(*odd)).transpose(2, 3).contiguous().transpose(2, 3)
+    torch.library.opcheck(backward, (grad, odd, needs), test_utils=checks)
 
 
 def test_has_the_names_of_the_original(device):

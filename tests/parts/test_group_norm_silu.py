@@ -170,11 +170,31 @@ def test_compiles_without_a_graph_break(kernel, device):
         assert relative(one, other) < 1e-5
 
 
-def test_operator_obeys_its_contract(kernel, device):
-    x, more = arguments((1, 4, 3, 2), True, torch.float32, ("weight", "bias"), device)
-    call = (x, more["weight"], more["bias"], None, None, 2, 1e-5, True)
-    checks = ("test_schema", "test_autograd_registration", "test_faketensor")
-    torch.library.opcheck(torch.ops.pitstop.group_norm_silu.default, call, test_utils=checks)
+CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor")
+VIEWS = {
+    "contiguous": lambda t: t[:, :4, :3, :5].contiguous(),
+    "channels-last": lambda t: t[:, :4, :3, :5].contiguous(memory_format=torch.channels_last),
+    "cut": lambda t: t[:, :4, :3, :5],
+    "every second": lambda t: t[:, :4, ::2, ::2],
+    "pixels transposed": lambda t: t.transpose(2, 3),
+    "samples transposed": lambda t: t.transpose(0, 1),
+    "channels behind the rows": lambda t: t.permute(0, 2, 1, 3),
+    "one pixel": lambda t: t[:, :, :1, :1],
+    "expanded": lambda t: t[:, :, :1, :1].expand(2, 8, 3, 5),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_operators_obey_their_contract_whatever_the_strides(kernel, device, view):
+    x = VIEWS[view](torch.randn(2, 8, 6, 10, device=device))
+    weight, bias = torch.randn(2, x.shape[1], device=device).unbind()
+    leaves = [each.requires_grad_() for each in (weight, bias)]
+    call = (x, *leaves, None, None, 2, 1e-5, True)
+    torch.library.opcheck(torch.ops.pitstop.group_norm_silu.default, call, test_utils=CHECKS)
+    y, statistics = torch.ops.pitstop.group_norm_silu.default(*call)
+    back = (torch.randn_like(y), x, weight.detach(), bias.detach(), statistics.detach(), 2, True)
+    operator = torch.ops.pitstop.group_norm_silu_backward.default
+    torch.library.opcheck(operator, back, test_utils=CHECKS)
 
 
 @pytest.mark.parametrize(

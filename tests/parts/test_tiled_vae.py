@@ -1,4 +1,7 @@
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError, Thread
+
 import pytest
 import torch
 from torch import nn
@@ -270,3 +273,36 @@ def test_wrong_inputs_and_vaes_are_refused(clip_vae):
     wrong = adapt(vae, vae.encode, vae.decode, scale=8)
     with pytest.raises(PitstopError, match="pass the scale"):
         TiledVae(wrong, Tiling(tile=128, quiet=True)).decode(torch.randn(1, 4, 40, 40))
+
+
+def test_two_decodes_at_once_keep_to_their_own_statistics(kl_vae):
+    latents = [torch.randn(1, 4, 40, 36), 3 + 2 * torch.randn(1, 4, 40, 36)]
+    tiled = [TiledVae(kl_vae, Tiling(tile=64, overlap=16, sample=4.0, quiet=True)) for _ in latents]
+    expected = [each.decode(latent) for each, latent in zip(tiled, latents, strict=True)]
+    together, found = Barrier(len(latents), timeout=120), {}
+
+    def in_step(*_):  # both threads enter each convolution at once, until one of them is done
+        if len(found) == 0:
+            with suppress(BrokenBarrierError):
+                together.wait()
+
+    def decode(place):
+        with torch.no_grad():
+            found[place] = tiled[place].decode(latents[place])
+        together.abort()
+
+    convolutions = [each for each in kl_vae.decoder.modules() if isinstance(each, nn.Conv2d)]
+    hooks = [each.register_forward_pre_hook(in_step) for each in convolutions]
+    threads = [Thread(target=decode, args=(place,)) for place in range(len(latents))]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    for each in hooks:
+        each.remove()
+    for place, wanted in enumerate(expected):
+        assert torch.equal(found[place], wanted)
+    assert not any("_pitstop" in name for each in kl_vae.modules() for name in vars(each))
+    assert {type(each) for each in kl_vae.modules() if isinstance(each, nn.GroupNorm)} == {
+        nn.GroupNorm
+    }

@@ -19,7 +19,7 @@ from torch import nn
 
 from pitstop.parts.fuse_group_norm import PROBE_TOLERANCE, Undo, probe, subclass, swap_class
 from pitstop.parts.middle_attention import attend_in_place
-from pitstop.parts.shared_norms import SharedNorms
+from pitstop.parts.shared_norms import take_part
 from pitstop.parts.vae_functions import HALF_TYPES, add_biases
 
 LAYOUT = torch.channels_last_3d
@@ -42,14 +42,14 @@ def accelerate_causal(vae: nn.Module) -> Undo:
         for block in [each for each in vae.modules() if fits(each)]:
             kind: Any = type(block)
             old = kind.forward
-            undo = SharedNorms().attach([block])
+            undo = take_part([block])
             if "forward" not in vars(block) and _agree(block, old, forward):
                 exchanged += [undo, swap_class(block, subclass(kind, forward))]
             else:
                 undo()
     if not exchanged:
         return Undo(())
-    undo = SharedNorms().attach([vae])
+    undo = take_part([vae])
     return Undo((*exchanged, undo, _lay_out(vae)))
 
 

@@ -9,11 +9,11 @@ import torch
 
 from pitstop.parts import group_norm_backward_kernels as backward_kernels
 from pitstop.parts import group_norm_kernels as kernels
+from pitstop.parts import layout
 from pitstop.parts.launch import SIGNATURES, Launch, index_of
 
 Maybe = torch.Tensor | None
 Type = torch.dtype | None
-Strides = tuple[int, ...]
 
 
 class Tiling(NamedTuple):
@@ -63,38 +63,6 @@ class Passes:
     apply: Launch
 
 
-def strides_of(x: torch.Tensor) -> tuple[int, int, int] | None:
-    """Strides of sample, position and channel; None where positions have no single stride."""
-    return _strides(x.shape, x.stride())
-
-
-def _strides(shape: torch.Size, stride: Strides) -> tuple[int, int, int] | None:
-    position, expected = shape[1], None  # a single position: any stride will do
-    for size, step in zip(reversed(shape[2:]), reversed(stride[2:]), strict=True):
-        if size == 1:
-            continue
-        if expected is None:
-            position = step
-        elif step != expected:
-            return None
-        expected = step * size
-    channel = stride[1] if shape[1] > 1 else 1
-    if position != 1 and channel != 1:
-        return None
-    return stride[0] if shape[0] > 1 else 0, position, channel
-
-
-def _is_dense(shape: torch.Size, stride: Strides) -> bool:
-    """Whether the elements fill their memory without gaps, in whatever order of dimensions."""
-    expected = 1
-    for step, size in sorted(zip(stride, shape, strict=True)):
-        if size > 1:
-            if step != expected:
-                return False
-            expected *= size
-    return True
-
-
 def _power_of_two(number: int) -> int:
     """The next power of two, which Triton's tiles must be."""
     return 1 << max(number - 1, 0).bit_length()
@@ -128,11 +96,11 @@ def plan(
 
 
 def _walk(
-    shape: torch.Size, stride: Strides, groups: int, device: torch.device
+    shape: torch.Size, stride: tuple[int, ...], groups: int, device: torch.device
 ) -> tuple[Grid, bool]:
     """How a tensor is cut, and whether it must be made contiguous for that."""
-    strides = _strides(shape, stride)
-    if strides is not None and _is_dense(shape, stride):
+    strides = layout.walk(shape, stride)
+    if strides is not None:
         return plan(shape, strides, groups, device), False
     length = prod(shape[2:])
     return plan(shape, (shape[1] * length, 1, length), groups, device), True
@@ -200,7 +168,7 @@ def statistics_of(x: torch.Tensor, channel_bias: Maybe, groups: int, eps: float)
 @lru_cache(maxsize=SIGNATURES)
 def _forward_passes(
     shape: torch.Size,
-    stride: Strides,
+    stride: tuple[int, ...],
     device: torch.device,
     groups: int,
     eps: float,
@@ -268,7 +236,7 @@ def backward(
 @lru_cache(maxsize=SIGNATURES)
 def _backward_passes(
     shape: torch.Size,
-    stride: Strides,
+    stride: tuple[int, ...],
     device: torch.device,
     groups: int,
     silu: bool,

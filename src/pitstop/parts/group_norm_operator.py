@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from pitstop.parts.group_norm_twin import group_norm_silu_twin
+from pitstop.parts.layout import like
 from pitstop.parts.record import is_transformed, recorded, twice_differentiable
 
 Maybe = torch.Tensor | None
@@ -138,7 +139,7 @@ def _operator(
 
 @_operator.register_fake
 def _(x: torch.Tensor, *_rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.empty_like(x), x.new_empty((2, *x.shape[:2]), dtype=torch.float32)
+    return like(x), x.new_empty((2, *x.shape[:2]), dtype=torch.float32)
 
 
 @torch.library.custom_op("pitstop::group_norm_silu_backward", mutates_args=())
@@ -166,7 +167,7 @@ def _(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     shape = x.shape[:2] if weight is not None and weight.dim() > 1 else x.shape[1:2]
     dtype = torch.float32 if weight is None or x.shape[0] > 1 else weight.dtype
-    return torch.empty_like(x), x.new_empty(shape, dtype=dtype), x.new_empty(shape, dtype=dtype)
+    return like(x), x.new_empty(shape, dtype=dtype), x.new_empty(shape, dtype=dtype)
 
 
 def _operator_backward(ctx: Any, grad: torch.Tensor, _grad_statistics: Any) -> tuple[Any, ...]:

@@ -7,8 +7,8 @@ kernel, with bare addresses and without hooks.
 """
 
 import importlib
-from dataclasses import dataclass, field
-from functools import lru_cache, reduce
+from dataclasses import dataclass
+from functools import cache, lru_cache, reduce
 from importlib.util import find_spec
 from operator import or_
 from typing import Any
@@ -19,10 +19,11 @@ HAS_TRITON = find_spec("triton") is not None
 KERNEL_TYPES = frozenset((torch.float32, torch.bfloat16, torch.float16))
 ALIGNMENT = 16  # bytes; other addresses take other variants, and the slow way to them
 SIGNATURES = 4096  # kept per kernel: far more than one process meets; it only stops a leak
-TAKES_CONSTANTS = (3, 3)  # from this Triton on, a compiled kernel is handed its constants too
+KNOWN = ((3, 3), (3, 9))  # Tritons whose compiled kernels are handed what ``Launch`` hands them
+Compiled = tuple[Any, Any, Any]  # what runs a kernel, its handle on the device, its metadata
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Launch:
     """One kernel with its grid and numbers: all of a launch but the tensors.
 
@@ -35,7 +36,7 @@ class Launch:
     warps: int
     device: int
     numbers: tuple[Any, ...]
-    compiled: list[Any] = field(default_factory=list)  # what runs it, filled by the first call
+    compiled: Compiled | None = None  # set by the first call, in one piece: threads may race for it
 
     def __call__(self, *tensors: torch.Tensor | None) -> None:
         """Run on torch's current stream of the device."""
@@ -45,15 +46,16 @@ class Launch:
             return
         addresses = [0 if each is None else each.data_ptr() for each in tensors]
         aligned = not reduce(or_, addresses) % ALIGNMENT
-        if aligned and self.compiled:
-            run, function, metadata = self.compiled
+        compiled = self.compiled
+        if aligned and compiled is not None:
+            run, function, metadata = compiled
             stream = torch._C._cuda_getCurrentRawStream(self.device)
             hooks = (None, None, None)
             run(*self.grid, stream, function, metadata, *hooks, *addresses, *self.numbers)
             return
         made = self.kernel[self.grid](*tensors, *self.numbers, num_warps=self.warps)
-        if aligned and made is not None and _takes_constants():  # the interpreter makes nothing
-            self.compiled.extend((made.run, made.function, made.packed_metadata))
+        if aligned and made is not None and convention_is_known():  # the interpreter makes nothing
+            self.compiled = (made.run, made.function, made.packed_metadata)
 
 
 def launch(
@@ -89,6 +91,9 @@ def index_of(device: torch.device) -> int:
     return -1 if device.index is None else device.index
 
 
-def _takes_constants() -> bool:
+@cache
+def convention_is_known() -> bool:
+    """Whether this Triton takes a launch as we make it; another one launches by itself."""
     major, minor, *_ = importlib.import_module("triton").__version__.split(".")
-    return (int(major), int(minor)) >= TAKES_CONSTANTS
+    oldest, newest = KNOWN
+    return oldest <= (int(major), int(minor)) <= newest

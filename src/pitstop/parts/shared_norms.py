@@ -12,18 +12,21 @@ measured so far, and the first passes again at the end.
 Instances change their class for the time of one run, as in ``fuse_group_norm``. A subclass of
 GroupNorm that rearranges its input and calls ``super().forward`` is shared too (statistics per
 frame stay per frame); one that computes the norm in its own way keeps its tiles' own statistics.
+Several threads may decode by one model: whom a norm asks belongs to the thread, not to the norm.
 """
 
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from threading import Lock
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from pitstop.parts.fuse_group_norm import FusedGroupNorm, KernelGroupNorm, Undo, swap_class
+from pitstop.parts.fuse_group_norm import FusedGroupNorm, KernelGroupNorm, Undo
 from pitstop.parts.group_norm_silu import group_norm_silu
 from pitstop.parts.launch import HAS_TRITON, KERNEL_TYPES, launch
 
@@ -60,6 +63,12 @@ class _Then(NamedTuple):
     out: Maybe
 
 
+NOTHING = _Then(False, None, None)
+AT_WORK: ContextVar[tuple["SharedNorms", ...]] = ContextVar("at_work", default=())  # innermost last
+THEN: ContextVar[_Then] = ContextVar("then", default=NOTHING)  # through a forward that rearranges x
+EXCHANGING = Lock()  # two runs may begin or end at once
+
+
 class SharedNorms:
     """What is known of every norm: measured during ``sample``, used whenever there is none."""
 
@@ -70,6 +79,7 @@ class SharedNorms:
         self.part = 0  # temporal chunk, each with statistics of its own
         self.known: dict[tuple[nn.Module, int], Statistics] = {}
         self.affine: dict[tuple[nn.Module, int], tuple[torch.Tensor, torch.Tensor]] = {}
+        self.asked_by: set[nn.Module] = set()
 
     def count_less(self) -> None:
         """Keep what was measured as a first guess that hardly counts beside what comes."""
@@ -81,17 +91,13 @@ class SharedNorms:
         self.new.clear()
 
     def attach(self, modules: Iterable[nn.Module]) -> Undo:
-        """Let every GroupNorm in ``modules`` ask here; call the result to undo it."""
-        steps = []
-        for module in modules:
-            for norm in module.modules():
-                kind: Any = type(norm)
-                if not isinstance(norm, nn.GroupNorm):
-                    continue
-                if not issubclass(kind, _Shared):
-                    steps.append(swap_class(norm, _shared_class(kind)))
-                steps.append(_ask(norm, self))
-        return Undo(tuple(steps))
+        """Let every GroupNorm in ``modules`` ask here; call the result in the same thread."""
+        norms = [each for each in _parts(modules) if isinstance(each, nn.GroupNorm)]
+        if not norms:
+            return Undo(())
+        self.asked_by.update(norms)
+        token = AT_WORK.set((*AT_WORK.get(), self))
+        return Undo((*map(_exchange, norms), partial(AT_WORK.reset, token)))
 
     def _measure(self, key: tuple[nn.Module, int], found: Statistics) -> None:
         if self.one_by_one:
@@ -102,50 +108,71 @@ class SharedNorms:
 
     def normalise(self, norm: nn.GroupNorm, x: torch.Tensor, then: _Then) -> torch.Tensor:
         """The norm of ``x`` plus a bias per channel, by shared statistics where there are any."""
-        silu, bias, out = then
         key = (norm, self.part)
         if self.sample is not None and x.dim() > 3 and not (self.one_by_one and key in self.known):
-            self._measure(key, _measured(norm, x, bias, self.sample))
+            self._measure(key, _measured(norm, x, then.bias, self.sample))
         if key not in self.known:
-            y = group_norm_silu(
-                *(x, norm.num_groups, norm.weight, norm.bias, norm.eps),
-                silu=silu,
-                channel_bias=bias,
-            )
-            return y if out is None else out.copy_(y)
+            return _by_itself(norm, x, then)
         if key not in self.affine:
-            self.affine[key] = _affine(norm, self.known[key], bias)
-        return scale_shift(x, *self.affine[key], silu, out)
+            self.affine[key] = _affine(norm, self.known[key], then.bias)
+        return scale_shift(x, *self.affine[key], then.silu, then.out)
 
 
-def _ask(norm: nn.Module, norms: SharedNorms) -> Callable[[], None]:
-    """Point a norm to what it should ask; the step returned points it back."""
-    old = vars(norm).get("_pitstop_norms")
-    vars(norm)["_pitstop_norms"] = norms
+def take_part(modules: Iterable[nn.Module]) -> Undo:
+    """Let every GroupNorm take SiLU and a place for its result, and ask whoever is at work."""
+    return Undo(tuple(_exchange(x) for x in _parts(modules) if isinstance(x, nn.GroupNorm)))
 
-    def back() -> None:
-        if old is None:
-            vars(norm).pop("_pitstop_norms", None)
+
+def _parts(modules: Iterable[nn.Module]) -> Iterable[nn.Module]:
+    return (part for module in modules for part in module.modules())
+
+
+def _exchange(norm: nn.Module) -> Callable[[], None]:
+    """Give a norm the class that asks; the last of the steps returned gives back its own."""
+    with EXCHANGING:
+        runs = vars(norm).get("_pitstop_runs", 0)
+        if runs == 0:
+            kind: Any = type(norm)
+            norm.__class__ = _shared_class(kind)
+        vars(norm)["_pitstop_runs"] = runs + 1
+    return partial(_give_back, norm)
+
+
+def _give_back(norm: Any) -> None:
+    with EXCHANGING:
+        runs = vars(norm).pop("_pitstop_runs") - 1
+        if runs:
+            vars(norm)["_pitstop_runs"] = runs
         else:
-            vars(norm)["_pitstop_norms"] = old
+            norm.__class__ = norm.own
 
-    return back
+
+def _by_itself(norm: nn.GroupNorm, x: torch.Tensor, then: _Then) -> torch.Tensor:
+    y = group_norm_silu(
+        *(x, norm.num_groups, norm.weight, norm.bias, norm.eps),
+        silu=then.silu,
+        channel_bias=then.bias,
+    )
+    return y if then.out is None else then.out.copy_(y)
 
 
 class _Shared(KernelGroupNorm):  # before which it comes where a norm is both
     """A GroupNorm that asks ``SharedNorms``."""
 
+    own: type[nn.Module] = nn.GroupNorm  # its class, when nobody runs
+
     def forward(self, input: torch.Tensor) -> Any:  # noqa: A002 (torch's name)
-        then = vars(self).get("_pitstop_then", _Then(False, None, None))
-        return vars(self)["_pitstop_norms"].normalise(self, input, then)
+        for norms in reversed(AT_WORK.get()):
+            if self in norms.asked_by:
+                return norms.normalise(self, input, THEN.get())
+        return _by_itself(self, input, THEN.get())
 
     def with_silu(self, x: torch.Tensor, channel_bias: Maybe = None, out: Maybe = None) -> Any:
-        then = _Then(True, channel_bias, out)
-        vars(self)["_pitstop_then"] = then  # through a forward that rearranges x
+        token = THEN.set(_Then(True, channel_bias, out))
         try:
             return self.forward(x)
         finally:
-            del vars(self)["_pitstop_then"]
+            THEN.reset(token)
 
 
 @lru_cache(maxsize=256)
@@ -154,7 +181,7 @@ def _shared_class(kind: Any) -> Any:
     parents = (_Shared, kind) if plain else (kind, _Shared)
     if kind is nn.GroupNorm:
         return _Shared
-    return type(kind.__name__, parents, {"__module__": kind.__module__})
+    return type(kind.__name__, parents, {"__module__": kind.__module__, "own": kind})
 
 
 def _measured(norm: nn.GroupNorm, x: torch.Tensor, bias: Maybe, sample: Sample) -> Statistics:
@@ -247,7 +274,8 @@ def scale_shift(
         y = scale_shift_twin(x, gain, offset, silu)
         return y if out is None else out.copy_(y)
     from pitstop.parts import tile_kernels  # noqa: PLC0415 (needs triton)
-    from pitstop.parts.group_norm_launch import plan, strides_of  # noqa: PLC0415
+    from pitstop.parts.group_norm_launch import plan  # noqa: PLC0415
+    from pitstop.parts.layout import strides_of  # noqa: PLC0415
 
     y = torch.empty_like(x) if out is None else out
     strides = strides_of(x)

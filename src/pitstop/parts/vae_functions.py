@@ -29,7 +29,8 @@ def add_biases(
     if recorded or not _kernel_runs(x):
         return add_biases_twin(x, residual, bias, residual_bias, scale)
     from pitstop.parts import vae_kernels  # noqa: PLC0415 (needs triton)
-    from pitstop.parts.group_norm_launch import plan, strides_of  # noqa: PLC0415
+    from pitstop.parts.group_norm_launch import plan  # noqa: PLC0415
+    from pitstop.parts.layout import strides_of  # noqa: PLC0415
 
     strides = strides_of(x)
     if strides is None or x.numel() == 0:
