@@ -103,7 +103,7 @@ def test_an_unreadable_folder_is_one_line_and_the_rest_is_scanned(folder, monkey
     monkeypatch.setattr(os, "scandir", refuse)
     found = find_files([Path()])
     assert [file.name for file in found.files] == ["a.py"]
-    assert found.skipped == ["locked: cannot be read (Permission denied)"]
+    assert found.unread == ["locked: cannot be read (Permission denied)"]
 
 
 def test_a_generated_file_is_one_line_and_a_large_config_is_data(folder):
@@ -119,7 +119,7 @@ def test_notebooks_are_counted_in_one_line(folder):
 
 
 def test_a_path_that_is_not_there_cannot_be_scanned(folder):
-    with pytest.raises(PitstopError, match="nope: no such file"):
+    with pytest.raises(PitstopError, match="nope: No such file"):
         find_files([Path("nope")])
 
 

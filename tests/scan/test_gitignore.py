@@ -1,3 +1,5 @@
+import random
+import re
 import shutil
 import subprocess
 
@@ -54,6 +56,58 @@ def test_agrees_with_git(tmp_path):
     by_git = {line.strip('"') for line in answer.stdout.splitlines()}
     # git also ignores what lies in an ignored folder; the walk never goes there.
     assert {path for path in PATHS if ours(path)} == by_git - {"b.txt/c"}
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is the judge")
+def test_agrees_with_git_on_patterns_that_nobody_thought_of(tmp_path):
+    """One folder per pattern, so that one git answers for all of them."""
+    chance = random.Random(0)
+    pieces = ["a", "b", "*", "**", "**/", "/", "?", "[ab]", "[!a]", "\\*", "ab", "a/"]
+    patterns = ["".join(chance.choices(pieces, k=chance.randint(1, 6))) for _ in range(400)]
+    # git itself does not treat these as its pages say
+    odd = re.compile(r"\*\*\*|//|\*\*/\*\*|^/$|[^/]\*\*")
+    patterns = [each for each in patterns if not odd.search(each)]
+    names = ["a", "b", "ab", "ba", "aab", "*", "abab"]
+    paths = ["/".join(chance.choices(names, k=chance.randint(1, 4))) for _ in range(60)]
+    asked = []
+    for number, pattern in enumerate(patterns):
+        (tmp_path / f"d{number}").mkdir()
+        (tmp_path / f"d{number}" / ".gitignore").write_text(f"{pattern}\n")
+        asked += [(f"d{number}/{path}", pattern, number) for path in paths]
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    answer = subprocess.run(
+        ["git", "-C", str(tmp_path), "check-ignore", "--no-index", "--stdin", "-z"],
+        input="\0".join(path for path, _, _ in asked),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    by_git = set(answer.stdout.split("\0"))
+    parsed = [parse_pattern(pattern, f"d{number}") for number, pattern in enumerate(patterns)]
+    wrong = [
+        (pattern, path)
+        for path, pattern, number in asked
+        if (path in by_git) is not _ignored_on_the_way(parsed[number], path)
+    ]
+    assert dict(wrong) == {}
+    assert len(by_git) > 1000
+
+
+def _ignored_on_the_way(pattern, path):
+    """As git sees it, what lies in an ignored folder is ignored."""
+    *above, _ = path.split("/")
+    folders = ["/".join(path.split("/")[:count]) for count in range(2, len(above) + 1)]
+    known = [pattern] if pattern else []
+    return any(is_ignored(known, each, True) for each in folders) or is_ignored(known, path, False)
+
+
+def test_stars_that_match_in_many_ways_take_no_time():
+    for line in ("*a" * 30 + "*b", "**/a/" * 12 + "b", "*a*a*a*/" * 8 + "b"):
+        pattern = parse_pattern(line)
+        assert pattern is not None
+        assert not is_ignored([pattern], "a" * 250 + "c", False)
+        assert not is_ignored([pattern], "a/" * 1000 + "c", False)
+        assert not is_ignored([pattern], ("a" * 200 + "/") * 10 + "c", False)
 
 
 @pytest.mark.parametrize("line", ["", "   ", "# comment", "\n"])

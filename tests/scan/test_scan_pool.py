@@ -41,7 +41,7 @@ def test_processes_give_the_same_answers(monkeypatch):
         facts = pool.run(worker.collect, jobs)
         assert len(pool.executors) == 2
         good = tuple(each.data for each in facts[:-1])
-        results = pool.run(worker.check, jobs[:-1], good, frozenset({"PIT202"}))
+        results = pool.run(worker.check, jobs[:-1], frozenset({"PIT202"}), shared=good)
     assert facts == worker.collect(jobs)
     assert facts[-1].problem == "syntax error at line 1: '(' was never closed"
     assert [finding.span.path for each in results for finding in each.findings] == [

@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,11 @@ data:
     - batch: 4
       size: 8
   inline: {a: 1}
+  tagged: !!float 1
+  wide: "one
+    two"
+  ? [odd, key]
+  : lost
 script: |
   num_workers: 7
 after: 1e-4
@@ -36,10 +42,35 @@ def test_yaml():
         "data.train.name": "a # b",
         "data.list.batch": 4,
         "data.list.size": 8,
+        "data.inline.a": 1,
         "after": 1e-4,
         "none": None,
         "url": "http://x:80/y",
     }
+
+
+def test_yaml_up_to_the_mistake():
+    assert found("a: 1\nb:\n  c: 2\nd: ]\ne: 3\n", "a.yaml") == {"a": 1, "b.c": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("a: x" + " " * 60_000 + "y", "a.yaml"),
+        ("a: " + "[" * 60_000, "a.yaml"),
+        ("a: " + "{b: " * 15_000, "a.yaml"),
+        ('"' + '\\"' * 30_000, "a.json"),
+        ("/*" * 30_000, "a.json"),
+        ("a = " + " " * 60_000 + "!", "a.toml"),
+        ("[" * 60_000, "a.toml"),
+    ],
+)
+def test_what_could_be_read_in_many_ways_is_read_at_once(text, path):
+    assert found(text, path) in ({}, {"a": text[3:]})
+
+
+def test_a_number_that_no_counter_reaches_is_no_whole_number():
+    assert found("a: " + "9" * 5000, "a.yaml") == {"a": math.inf}
 
 
 def test_toml():
@@ -73,6 +104,8 @@ def test_no_text_is_too_strange(text):
         read_settings(text, path)
 
 
-@given(st.dictionaries(st.from_regex(r"\A[a-z_]{1,8}\Z"), st.integers() | st.booleans()))
+@given(
+    st.dictionaries(st.from_regex(r"\A[a-z_]{1,8}\Z"), st.integers(-(2**59), 2**59) | st.booleans())
+)
 def test_flat_json_is_read_as_json_reads_it(value):
     assert found(json.dumps(value, indent=1), "a.json") == value

@@ -15,7 +15,7 @@ from pitstop.core.printable import printable, printable_lines
 from pitstop.core.report import Report
 from pitstop.scan.run import Options, Scanned, scan_and_fix
 
-CLEAN, FINDINGS = 0, 1
+CLEAN, FINDINGS, COULD_NOT_RUN = 0, 1, 2
 
 EXAMPLES = """\b
 Examples:
@@ -116,7 +116,7 @@ def command(
         click.echo(_count(scanned.report), nl=False)
     else:
         write(scanned.report, format, output)
-    return FINDINGS if scanned.report.findings and not exit_zero else CLEAN
+    return _exit_code(scanned, bool(scanned.report.findings) and not exit_zero)
 
 
 def _show_diff(scanned: Scanned, exit_zero: bool) -> int:
@@ -129,7 +129,13 @@ def _show_diff(scanned: Scanned, exit_zero: bool) -> int:
         click.echo("".join(_complete(shown(line)) for line in lines), nl=False)
     for line in scanned.report.skipped:
         say(f"skipped: {printable(line)}")
-    return FINDINGS if scanned.changes and not exit_zero else CLEAN
+    return _exit_code(scanned, bool(scanned.changes) and not exit_zero)
+
+
+def _exit_code(scanned: Scanned, found: bool) -> int:
+    if scanned.failed:
+        return COULD_NOT_RUN
+    return FINDINGS if found else CLEAN
 
 
 def _complete(line: str) -> str:
@@ -140,7 +146,7 @@ def _complete(line: str) -> str:
 def _write_fixes(scanned: Scanned) -> None:
     try:
         scanned.write()
-    except UnicodeEncodeError as error:
+    except UnicodeError as error:
         raise PitstopError(f"a fix cannot be written in the file's encoding: {error}") from None
     if scanned.changes:
         done, files = len(scanned.applied), len(scanned.changes)

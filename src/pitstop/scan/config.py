@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pitstop.core.errors import PitstopError
+from pitstop.core.reading import read_regular
 
+LARGEST_BYTES = 1_000_000  # of a file with settings that people write
 KEYS = ("select", "ignore", "per-file-ignores", "exclude")
 
 
@@ -24,23 +26,33 @@ class Config:
 
 def find_config(start: Path) -> Config:
     """The nearest configuration at or above ``start``; an empty one where there is none."""
-    folder = start.absolute() if start.is_dir() else start.absolute().parent
-    for above in (folder, *folder.parents):
+    whole = start.absolute()
+    for above in (whole, *whole.parents):
         own = above / "pitstop.toml"
-        if own.is_file():
+        if _is_file(own):
             return parse_config(_load(own), str(own))
         shared = above / "pyproject.toml"
-        if shared.is_file():
-            table = _load(shared).get("tool", {}).get("pitstop")
+        if _is_file(shared):
+            tools = _load(shared).get("tool")
+            table = tools.get("pitstop") if isinstance(tools, dict) else None
             if table is not None:
                 return parse_config(table, f"{shared}: [tool.pitstop]")
     return Config()
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # in a folder that is not ours to look into
+        return False
+
+
 def _load(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return tomllib.loads(read_regular(path, LARGEST_BYTES).decode())
+    except OSError as error:
+        raise PitstopError(f"{path}: {error.strerror}; mend the file or remove it") from None
+    except (ValueError, RecursionError) as error:  # what it is not in UTF-8 or TOML
         raise PitstopError(f"{path}: {error}; mend the file or remove it") from None
 
 

@@ -32,7 +32,7 @@ def decode(data: bytes) -> tuple[str, Encoding]:
         return body.decode(name), Encoding(name, mark)
     except SyntaxError as error:
         raise UnreadableError(f"cannot be decoded: {error.msg or error}") from None
-    except (UnicodeDecodeError, LookupError) as error:
+    except (UnicodeError, LookupError) as error:  # `# coding: undefined` is neither
         raise UnreadableError(f"cannot be decoded: {error}") from None
 
 

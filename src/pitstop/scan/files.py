@@ -1,6 +1,7 @@
 """Files: which files under the given paths are scanned, and which are not and why."""
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,7 @@ class Found:
 
     files: list[File] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)  # likewise, of what should have been scanned
     notebooks: list[str] = field(default_factory=list)
 
 
@@ -49,13 +51,14 @@ def find_files(paths: Iterable[Path], exclude: Sequence[str] = ()) -> Found:
     found = Found()
     extra = [pattern for text in exclude if (pattern := parse_pattern(text))]
     for path in paths:
-        if path.is_dir():
-            _Walk(found, *_top(path), extra).folder(path.absolute())
-        elif path.exists():
-            if not is_ignored(extra, show(path), False):
-                _add(found, path)
-        else:
-            raise PitstopError(f"{path}: no such file or folder; give one that exists")
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            raise PitstopError(f"{path}: {error.strerror}; give one that can be read") from None
+        if stat.S_ISDIR(mode):
+            _Walk(found, *_top(path), extra).below(path.absolute())
+        elif not is_ignored(extra, show(path), False):
+            _add(found, path)
     found.files = list({file.path: file for file in found.files}.values())
     _limit_configs(found)
     if found.notebooks:
@@ -65,12 +68,14 @@ def find_files(paths: Iterable[Path], exclude: Sequence[str] = ()) -> Found:
 
 
 def show(path: Path) -> str:
-    """A path as reports show it: relative to the working folder if below it, with slashes."""
-    absolute = path.absolute()
-    try:
-        return absolute.relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return absolute.as_posix()
+    """A path as reports show it: relative to the working folder if below it, with slashes.
+
+    Bytes that are no UTF-8 are shown as ``\\xe9``: they could be neither printed nor saved.
+    """
+    shown = path.absolute()
+    if shown.is_relative_to(Path.cwd()):
+        shown = shown.relative_to(Path.cwd())
+    return os.fsencode(shown.as_posix()).decode("utf-8", "backslashreplace")
 
 
 def _add(found: Found, path: Path) -> None:
@@ -79,11 +84,14 @@ def _add(found: Found, path: Path) -> None:
         return
     limit = LARGEST_CONFIG_BYTES if path.suffix in CONFIGS else LARGEST_PYTHON_BYTES
     try:
-        size = path.stat().st_size
+        state = path.stat()
     except OSError as error:
-        found.skipped.append(f"{show(path)}: cannot be read ({error.strerror})")
+        found.unread.append(f"{show(path)}: cannot be read ({error.strerror})")
         return
-    if size <= limit:
+    size = state.st_size
+    if not stat.S_ISREG(state.st_mode):
+        found.unread.append(f"{show(path)}: not a regular file")
+    elif size <= limit:
         found.files.append(File(path.absolute(), show(path)))
     elif path.suffix not in CONFIGS:
         found.skipped.append(f"{show(path)}: {size / 1e6:.1f} MB, so generated; limit 2 MB")
@@ -126,39 +134,44 @@ class _Walk:
     patterns: list[Pattern]
     extra: list[Pattern]
 
-    def folder(self, path: Path) -> None:
-        """Visit a folder and all below it, in sorted order."""
-        relative = path.relative_to(self.top).as_posix()
-        own = read_patterns(path / FILE_NAME, "" if relative == "." else relative)
-        inner = _Walk(self.found, self.top, [*self.patterns, *own], self.extra)
-        try:
-            with os.scandir(path) as entries:
-                ordered = sorted(entries, key=lambda entry: entry.name)
-        except OSError as error:
-            self.found.skipped.append(f"{show(path)}: cannot be read ({error.strerror or error})")
-            return
-        for entry in ordered:
-            inner.entry(entry)
+    def below(self, start: Path) -> None:
+        """Visit a folder and all below it, in sorted order; folders may be nested very deep."""
+        waiting: list[tuple[Path | os.DirEntry[str], list[Pattern]]] = [(start, self.patterns)]
+        while waiting:
+            each, patterns = waiting.pop()
+            path = Path(each)
+            if isinstance(each, Path) or self._is_folder(each, patterns):
+                relative = path.relative_to(self.top).as_posix()
+                own = read_patterns(path / FILE_NAME, "" if relative == "." else relative)
+                inner = [*patterns, *own] if own else patterns
+                waiting += [(entry, inner) for entry in reversed(self._entries(path))]
 
-    def entry(self, entry: os.DirEntry[str]) -> None:
-        """Take a file, go into a folder, or say why not."""
+    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self.found.unread.append(f"{show(folder)}: cannot be read ({error.strerror or error})")
+            return []
+
+    def _is_folder(self, entry: os.DirEntry[str], patterns: list[Pattern]) -> bool:
+        """Whether to go into it; take it when it is a file, or say why not."""
         path = Path(entry.path)
         try:
             is_folder = entry.is_dir(follow_symlinks=False)
             link = entry.is_symlink()
         except OSError as error:
-            self.found.skipped.append(f"{show(path)}: cannot be read ({error.strerror})")
-            return
-        if not self._wanted(path, is_folder, link):
-            return
+            self.found.unread.append(f"{show(path)}: cannot be read ({error.strerror})")
+            return False
+        if not self._wanted(path, is_folder, link, patterns):
+            return False
         if link:
             self.found.skipped.append(f"{show(path)}: symbolic link, not followed")
-        elif is_folder:
-            self.folder(path)
-        else:
+        elif not is_folder:
             _add(self.found, path)
+        return is_folder and not link
 
-    def _wanted(self, path: Path, is_folder: bool, link: bool) -> bool:
+    def _wanted(self, path: Path, is_folder: bool, link: bool, patterns: list[Pattern]) -> bool:
         name = path.name
         if is_folder or (link and path.is_dir()):
             if name in EXCLUDED_FOLDERS:
@@ -170,5 +183,5 @@ class _Walk:
             return False
         relative = path.relative_to(self.top).as_posix()
         shown = show(path)
-        ignored = is_ignored(self.patterns, relative, is_folder)
+        ignored = is_ignored(patterns, relative, is_folder)
         return not ignored and not is_ignored(self.extra, shown, is_folder)

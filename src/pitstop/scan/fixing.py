@@ -24,7 +24,7 @@ def apply_fixes(texts: Mapping[str, str], findings: Iterable[Finding], unsafe: b
     taken: list[tuple[Finding, dict[str, list[Edit]]]] = []
     used: dict[str, list[Edit]] = {}
     for finding in findings:
-        edits = _edits_by_file(finding) if _allowed(finding, unsafe) else {}
+        edits = _edits_by_file(finding) if may_be_applied(finding, unsafe) else {}
         if not edits or not edits.keys() <= texts.keys():
             continue
         if all(_fits(used.get(name, []), new) for name, new in edits.items()):
@@ -34,7 +34,8 @@ def apply_fixes(texts: Mapping[str, str], findings: Iterable[Finding], unsafe: b
     return _apply(texts, taken)
 
 
-def _allowed(finding: Finding, unsafe: bool) -> bool:
+def may_be_applied(finding: Finding, unsafe: bool) -> bool:
+    """Whether a finding has a fix of the kind that is wanted."""
     return finding.fix is not None and (finding.fix.safe or unsafe)
 
 

@@ -4,7 +4,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from pitstop.core.reading import read_regular
+
 FILE_NAME = ".gitignore"
+LARGEST_BYTES = 1_000_000  # nobody lists more by hand
+LONGEST_PATTERN = 4096  # characters: the longest path of Linux
+PIECE = re.compile(r"\*+|\\.|\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +25,10 @@ class Pattern:
 def read_patterns(file: Path, folder: str) -> list[Pattern]:
     """The patterns of one ignore file; none when it cannot be read."""
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        text = read_regular(file, LARGEST_BYTES).decode("utf-8", "replace")
     except OSError:
         return []
+    lines = text.splitlines()
     return [pattern for line in lines if (pattern := parse_pattern(line, folder))]
 
 
@@ -35,11 +41,12 @@ def parse_pattern(line: str, folder: str = "") -> Pattern | None:
     negated = text.startswith("!")
     text = text[1:] if negated else text
     only_folders = text.endswith("/")
-    text = text.rstrip("/").removeprefix("\\")
-    anchored = "/" in text
+    text = text.removesuffix("/")
+    if len(text) > LONGEST_PATTERN:
+        return None
+    glob = text.removeprefix("/") if "/" in text else f"**/{text}"
     try:
-        body = _translate(text.lstrip("/"))
-        expression = re.compile(("" if anchored else "(?:.*/)?") + body + r"\Z", re.DOTALL)
+        expression = re.compile(_translate(glob) + r"\Z", re.DOTALL)
     except re.error:
         return None
     return Pattern(folder, expression, negated, only_folders)
@@ -57,34 +64,46 @@ def is_ignored(patterns: list[Pattern], path: str, is_folder: bool) -> bool:
 
 
 def _translate(glob: str) -> str:
-    """A glob as an expression: ``*`` stops at slashes, ``**`` does not."""
-    pieces = []
-    position = 0
-    while position < len(glob):
-        rest = glob[position:]
-        if rest.startswith("**/"):
-            pieces.append("(?:.*/)?")
-            position += 3
-        elif rest.startswith("**"):
-            pieces.append(".*")
-            position += 2
-        elif rest.startswith("["):
-            piece, length = _character_class(rest)
-            pieces.append(piece)
-            position += length
-        elif rest.startswith("\\") and len(rest) > 1:
-            pieces.append(re.escape(rest[1]))
-            position += 2
+    """A glob as an expression: ``*`` stops at slashes, ``**/`` stands for any folders.
+
+    What a star but the last has matched is never looked for again (``(?>...)``): where the rest
+    fits behind a later place, it fits behind the first. So the time does not grow with the stars.
+    """
+    chunks: list[list[str]] = [[]]  # between one ``**`` and the next
+    for name in glob.split("/"):
+        if len(name) > 1 and not name.strip("*"):
+            chunks.append([])
         else:
-            pieces.append({"*": "[^/]*", "?": "[^/]"}.get(rest[0], re.escape(rest[0])))
-            position += 1
-    return "".join(pieces)
+            chunks[-1].append(_translate_name(name))
+    first, *others = ["/".join(chunk) for chunk in chunks]
+    if not others:
+        return first
+    *middle, last = others
+    found = f"{first}/" if first else ""
+    found += "".join(f"(?>(?:[^/]+/)*?{chunk}/)" for chunk in middle if chunk)
+    return found + (f"(?:[^/]+/)*{last}" if last else ".+")
 
 
-def _character_class(rest: str) -> tuple[str, int]:
-    end = rest.find("]", 2)
-    if end < 0:
-        return re.escape("["), 1
-    inside = rest[1:end].replace("\\", "\\\\")
-    inside = f"^{inside[1:]}" if inside.startswith(("!", "^")) else inside
-    return f"[{inside}]", end + 1
+def _translate_name(glob: str) -> str:
+    """One name of a path, without slashes."""
+    runs = [""]  # between one star and the next
+    for piece in PIECE.findall(glob):
+        if piece[0] == "*":
+            runs.append("")
+        else:
+            runs[-1] += _translate_piece(piece)
+    first, *others = runs
+    if not others:
+        return first
+    *middle, last = others
+    return first + "".join(f"(?>[^/]*?{run})" for run in middle) + f"[^/]*{last}"
+
+
+def _translate_piece(piece: str) -> str:
+    if piece == "?":
+        return "[^/]"
+    if len(piece) > 1 and piece[0] == "[":
+        negated = piece[1] in "!^"
+        inside = re.sub(r"([^\w-])", r"\\\1", piece[1 + negated : -1])
+        return f"(?!/)[{'^' * negated}{inside}]"
+    return re.escape(piece[-1])  # also of a letter behind a backslash

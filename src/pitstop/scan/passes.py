@@ -15,10 +15,11 @@ KEPT_CHARACTERS = 8_000_000  # a tree takes some 55 bytes per character: 440 MB 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What all rules said about all files, unfiltered, and a line for each that was skipped."""
+    """What all rules said about all files, unfiltered."""
 
     findings: tuple[Finding, ...]
-    skipped: tuple[str, ...]
+    unread: tuple[str, ...]  # a line for each file that is no Python of ours
+    crashes: tuple[str, ...]  # a line for each rule that failed on a file
 
 
 @dataclass
@@ -42,7 +43,7 @@ def check(texts: Mapping[str, str], codes: frozenset[str], memory: Memory, pool:
     jobs = _jobs(texts)
     keys = [digest(memory.engine, job.name, job.text) for job in jobs]
     facts = _collect(jobs, keys, memory, pool)
-    skipped = [
+    unread = [
         f"{job.name}: {each.problem}" for job, each in zip(jobs, facts, strict=True) if each.problem
     ]
     good = [index for index, each in enumerate(facts) if not each.problem]
@@ -51,13 +52,14 @@ def check(texts: Mapping[str, str], codes: frozenset[str], memory: Memory, pool:
     results = _check(
         [jobs[index] for index in good],
         [digest(keys[index], whole) for index in good],
-        (files, codes),
+        files,
+        codes,
         memory,
         pool,
     )
     findings = [finding for each in results for finding in each.findings]
     crashes = [line for each in results for line in each.crashes]
-    return Checked(tuple(findings), (*skipped, *crashes))
+    return Checked(tuple(findings), tuple(unread), tuple(crashes))
 
 
 def _jobs(texts: Mapping[str, str]) -> list[Job]:
@@ -81,13 +83,14 @@ def _collect(jobs: list[Job], keys: list[bytes], memory: Memory, pool: Pool) -> 
 def _check(
     jobs: list[Job],
     keys: list[bytes],
-    subject: tuple[tuple[bytes, ...], frozenset[str]],
+    files: tuple[bytes, ...],
+    codes: frozenset[str],
     memory: Memory,
     pool: Pool,
 ) -> list[Result]:
     known = {**memory.before.results, **memory.now.results}
     new = [(key, job) for key, job in zip(keys, jobs, strict=True) if key not in known]
-    answers = pool.run(worker.check, [job for _, job in new], *subject)
+    answers = pool.run(worker.check, [job for _, job in new], codes, shared=files)
     known.update(zip((key for key, _ in new), answers, strict=True))
     # A crash may be gone tomorrow without the file being changed: it is not remembered.
     memory.now.results = {key: known[key] for key in keys if not known[key].crashes}

@@ -3,12 +3,15 @@
 import gc
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any, TypeVar
+from zlib import crc32
 
 from pitstop.scan.parse import parse_and_keep
+from pitstop.scan.shared import Shared, left_in_a_file
 from pitstop.scan.worker import Job
 
 Answer = TypeVar("Answer")
@@ -16,7 +19,26 @@ Tick = Callable[[int], None]
 
 WORTH_A_PROCESS_CHARACTERS = 1_000_000  # some 25,000 lines: below that, starting costs more
 MOST_PROCESSES = 8  # each keeps its trees in memory, and gets a copy of the project's facts
+SAFE_PATH = "PYTHONSAFEPATH"
 CHUNK = 24  # files per message: few messages, and a progress bar that moves
+
+
+@contextmanager
+def _unable_to_import_from_here() -> Iterator[None]:
+    """Processes that start meanwhile do not look for modules in the current folder.
+
+    It may be a stranger's, with a ``signal.py`` that would run. This is Python's option ``-P``,
+    which multiprocessing has no other way to pass on.
+    """
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 class Pool:
@@ -36,23 +58,32 @@ class Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for executor in self.executors:
-            executor.shutdown(cancel_futures=True)
+        self._stop()
         parse_and_keep.cache_clear()
         if self.collected:
             gc.enable()
 
+    @_unable_to_import_from_here()
     def run(
-        self, work: Callable[..., list[Answer]], jobs: Sequence[Job], *arguments: Any
+        self,
+        work: Callable[..., list[Answer]],
+        jobs: Sequence[Job],
+        *arguments: Any,
+        shared: tuple[bytes, ...] | None = None,
     ) -> list[Answer]:
-        """``work`` over all jobs, answers in the order of the jobs."""
+        """``work`` over all jobs, answers in their order; what is ``shared`` is sent once."""
         self._start(sum(len(job.text) for job in jobs))
         chunks = self._chunks(jobs)
         if self.executors:
             try:
-                return self._spread(work, jobs, chunks, arguments)
+                if shared is None:
+                    return self._spread(work, jobs, chunks, arguments)
+                with left_in_a_file(shared) as seen:
+                    return self._spread(work, jobs, chunks, (seen, *arguments))
             except (BrokenProcessPool, OSError):  # no processes to be had: do it here
-                self.executors = []
+                self._stop()
+        if shared is not None:
+            arguments = (Shared(shared), *arguments)
         answers: dict[int, Answer] = {}
         for _, share in chunks:
             answers.update(zip(share, work([jobs[i] for i in share], *arguments), strict=True))
@@ -69,12 +100,17 @@ class Pool:
                 for _ in range(count)
             ]
 
+    def _stop(self) -> None:
+        for executor in self.executors:
+            executor.shutdown(cancel_futures=True)
+        self.executors = []
+
     def _chunks(self, jobs: Sequence[Job]) -> list[tuple[int, list[int]]]:
         """Executor and job numbers of each chunk; a file's name decides where it goes."""
         shares: dict[int, list[int]] = {}
         count = max(len(self.executors), 1)
         for index, job in enumerate(jobs):
-            shares.setdefault(sum(job.name.encode()) % count, []).append(index)
+            shares.setdefault(crc32(job.name.encode()) % count, []).append(index)
         return [
             (which, share[start : start + CHUNK])
             for which, share in shares.items()

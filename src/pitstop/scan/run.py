@@ -1,18 +1,19 @@
 """Running a scan: paths in, a Report out; with fixes, also the files that would change."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pitstop.core.finding import Finding
+from pitstop.core.reading import read_regular
 from pitstop.core.report import Report
 from pitstop.core.units import count
 from pitstop.scan import cache
 from pitstop.scan.config import find_config
 from pitstop.scan.decode import Encoding, UnreadableError, decode, encode
-from pitstop.scan.files import File, find_files
-from pitstop.scan.fixing import apply_fixes
+from pitstop.scan.files import LARGEST_PYTHON_BYTES, File, Found, find_files
+from pitstop.scan.fixing import apply_fixes, may_be_applied
 from pitstop.scan.passes import Checked, Memory, check
 from pitstop.scan.plugins import load_plugins
 from pitstop.scan.pool import Pool
@@ -21,7 +22,7 @@ from pitstop.scan.selection import EVERYTHING, Selection
 from pitstop.scan.source import is_config
 from pitstop.scan.suppress import read_suppressions, without_suppressed
 from pitstop.scan.worker import static_rules
-from pitstop.scan.write import Change, write_changes
+from pitstop.scan.write import Change, may_be_written, write_changes
 
 MOST_PASSES = 10  # fixes that still find something to fix after ten rounds undo each other
 
@@ -54,6 +55,7 @@ class Scanned:
     """The outcome: what is left to report, and what fixing has changed in memory."""
 
     report: Report
+    failed: bool = False  # there was something to scan, and none of it could be read
     applied: tuple[Finding, ...] = ()
     changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # name -> before, after
     loaded: Mapping[str, Loaded] = field(default_factory=dict)
@@ -79,7 +81,7 @@ def scan_and_fix(
     selection, exclude = _settle(paths, options)
     codes = frozenset(rule.code for rule in selection.rules(static_rules()))
     found = find_files(paths, exclude)
-    loaded = _load(found.files, found.skipped)
+    loaded = _load(found)
     store = cache.cache_file(paths)
     memory = Memory(cache.load(store) if options.use_cache else cache.Entries())
     texts = {name: each.text for name, each in loaded.items()}
@@ -103,9 +105,12 @@ def scan_and_fix(
     changes = {
         name: (loaded[name].text, text) for name, text in texts.items() if text != loaded[name].text
     }
-    skipped = (*load_plugins().problems, *found.skipped, *checked.skipped)
-    report = _report(findings, skipped, len(texts))
-    return Scanned(report, tuple(applied), changes, loaded)
+    unread = (*found.unread, *checked.unread)
+    skipped = (*load_plugins().problems, *found.skipped, *unread, *checked.crashes)
+    skipped += tuple(_left_alone(findings, loaded, unsafe) if fix else ())
+    read = len(texts) - len(checked.unread)
+    report = _report(findings, skipped, read, len(unread))
+    return Scanned(report, bool(unread and not read), tuple(applied), changes, loaded)
 
 
 def _settle(paths: Sequence[Path], options: Options) -> tuple[Selection, tuple[str, ...]]:
@@ -119,26 +124,38 @@ def _settle(paths: Sequence[Path], options: Options) -> tuple[Selection, tuple[s
     return selection, (*config.exclude, *options.exclude)
 
 
-def _load(files: Iterable[File], skipped: list[str]) -> dict[str, Loaded]:
-    found = {}
-    for file in files:
+def _load(found: Found) -> dict[str, Loaded]:
+    loaded = {}
+    for file in found.files:
         try:
-            data = file.path.read_bytes()
+            data = read_regular(file.path, LARGEST_PYTHON_BYTES)
             text, encoding = decode(data)
-            found[file.name] = Loaded(file, data, text, encoding)
+            loaded[file.name] = Loaded(file, data, text, encoding)
         except FileNotFoundError:
-            skipped.append(f"{file.name}: deleted while scanning")
+            found.skipped.append(f"{file.name}: deleted while scanning")
         except OSError as error:
-            skipped.append(f"{file.name}: cannot be read ({error.strerror})")
+            found.unread.append(f"{file.name}: cannot be read ({error.strerror})")
         except UnreadableError as error:
             if not is_config(file.name):
-                skipped.append(f"{file.name}: {error}")
-    return found
+                found.unread.append(f"{file.name}: {error}")
+    return loaded
 
 
 def _writable(texts: Mapping[str, str], loaded: Mapping[str, Loaded]) -> dict[str, str]:
-    """The files that a fix may change: no symbolic links, also not when named outright."""
-    return {name: text for name, text in texts.items() if not loaded[name].file.path.is_symlink()}
+    """The files that a fix may change, also when others are named outright."""
+    return {name: text for name, text in texts.items() if may_be_written(loaded[name].file.path)}
+
+
+def _left_alone(
+    findings: Sequence[Finding], loaded: Mapping[str, Loaded], unsafe: bool
+) -> list[str]:
+    """A line for each file whose fixes are wanted, and which must not be written."""
+    names = {each.span.path for each in findings if each.span and may_be_applied(each, unsafe)}
+    return [
+        f"{name}: not fixed, since it is read-only or a link"
+        for name in sorted(names)
+        if not may_be_written(loaded[name].file.path)
+    ]
 
 
 def _wanted(checked: Checked, texts: Mapping[str, str], selection: Selection) -> list[Finding]:
@@ -160,7 +177,7 @@ def _place(finding: Finding) -> tuple[str, int, int, str]:
     return (span.path, span.line, span.column, finding.code) if span else ("", 0, 0, finding.code)
 
 
-def _report(findings: list[Finding], skipped: Sequence[str], files: int) -> Report:
+def _report(findings: list[Finding], skipped: Sequence[str], files: int, unread: int) -> Report:
     docs = {rule.code: rule.doc for rule in static_rules()}
     fixable = sum(1 for each in findings if each.fix)
     safe = sum(1 for each in findings if each.fix and each.fix.safe)
@@ -168,10 +185,12 @@ def _report(findings: list[Finding], skipped: Sequence[str], files: int) -> Repo
     verdict = f"{count(len(findings), 'finding')} in {where} of {count(files, 'file')}."
     if not findings:
         verdict = f"Nothing found in {count(files, 'file')}."
+    if unread:
+        verdict += f" {unread} could not be read."
     common = Counter(each.rule for each in findings).most_common(3)
     return Report(
         command="scan",
-        verdict=verdict if files else "No Python files found.",
+        verdict=verdict if files or unread else "No Python files found.",
         why=", ".join(f"{name} {number}" for name, number in common),
         next=_next(fixable, safe),
         findings=tuple(findings),

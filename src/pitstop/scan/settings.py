@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+import yaml
 
 from pitstop.scan.text import Lines
 
@@ -21,7 +24,10 @@ WORDS: dict[str, Scalar] = {
     "none": None,
     "": None,
 }
-INTEGER = re.compile(r"[-+]?\d+")
+INTEGER = re.compile(r"[-+]?\d{1,18}")  # what has more digits is no setting of a training
+YAML_READER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # some builds have no libyaml
+BLOCK_STYLES = ("|", ">")
+DEEPEST = 100  # containers around a setting: libyaml's time grows with the square of the depth
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
@@ -45,7 +51,7 @@ class Setting:
 def read_settings(text: str, path: str) -> tuple[Setting, ...]:
     """All scalar settings of a config file, by its suffix; none for any other file.
 
-    The readers are line-oriented and conservative: what they do not understand they leave out.
+    The readers are conservative: what they do not understand they leave out.
     """
     reader = READERS.get(PurePosixPath(path).suffix)
     return tuple(reader(text, path)) if reader else ()
@@ -62,50 +68,51 @@ def scalar(written: str) -> Scalar:
     return float(written) if NUMBER.fullmatch(written) else written
 
 
-# A value is quoted, or goes up to a comment or the end of the line.
-YAML_LINE = re.compile(
-    r"""^(?P<indent>[ ]*)(?P<dashes>(?:-[ ]+)*)
-    (?P<key>"[^"\n]+"|'[^'\n]+'|[\w.$/-]+)[ ]*:(?=[ \r\n]|$)[ ]*
-    (?P<value>"[^"\n]*"|'[^'\n]*'|[^\s#][^\r\n]*?)?
-    [ ]*(?:\#[^\n]*)?\r?$""",
-    re.VERBOSE | re.MULTILINE,
-)
-NOT_PLAIN = "&*!|>{[%@`"  # anchors, tags, blocks and flows
-BLOCK_SCALAR = re.compile(r":[ ]*[|>][-+\d]*[ ]*(?:#.*)?\r?$")
+@dataclass
+class _Open:
+    """A YAML mapping or list of which the end has not been read."""
+
+    is_mapping: bool
+    key: str | None = None  # of a mapping: read, and its value comes next
 
 
 def _read_yaml(text: str, path: str) -> Iterator[Setting]:
-    stack: list[tuple[int, str]] = []  # indentation and key of the mappings around
-    hidden = -1  # inside a block scalar: its key's indentation
-    offset = 0
-    for number, line in enumerate(text.splitlines(keepends=True), 1):
-        start, offset = offset, offset + len(line)
-        indent = len(line) - len(line.lstrip(" "))
-        if not line.strip() or (hidden >= 0 and indent > hidden):
-            continue
-        hidden = indent if BLOCK_SCALAR.search(line.rstrip("\n")) else -1
-        match = YAML_LINE.match(line.rstrip("\n"))
-        if match is None:
-            continue
-        depth = indent + len(match["dashes"])
-        while stack and stack[-1][0] >= depth:
-            stack.pop()
-        key = match["key"].strip("\"'")
-        keys = (*(each for _, each in stack), key)
-        stack.append((depth, key))
-        if (found := _yaml_value(match)) is not None:
-            first = start + match.start("value")
-            yield Setting(keys, scalar(found), path, number, first, first + len(found))
+    """By libyaml's events, one by one: a mistake further down costs nothing above it."""
+    around = [_Open(False)]
+    with suppress(yaml.YAMLError):
+        for event in yaml.parse(text, Loader=YAML_READER):
+            if isinstance(event, yaml.CollectionStartEvent):
+                around.append(_Open(isinstance(event, yaml.MappingStartEvent)))
+            elif isinstance(event, yaml.CollectionEndEvent):
+                around.pop()
+                _take(around[-1], "")
+            elif isinstance(event, yaml.NodeEvent):
+                keys = tuple(each.key for each in around if each.key)
+                if around[-1].key and (setting := _yaml_setting(event, keys, text, path)):
+                    yield setting
+                _take(around[-1], event.value if isinstance(event, yaml.ScalarEvent) else "")
+            if len(around) > DEEPEST:
+                return
 
 
-def _yaml_value(match: re.Match[str]) -> str | None:
-    """The value without a trailing comment; ``None`` where a nested block follows."""
-    value = match["value"]
-    if not value or value[0] in NOT_PLAIN:
+def _take(inside: _Open, node: str) -> None:
+    """A whole node of a mapping has been read: it was a key, or the value of one."""
+    inside.key = node if inside.is_mapping and inside.key is None else None
+
+
+def _yaml_setting(
+    event: yaml.NodeEvent, keys: tuple[str, ...], text: str, path: str
+) -> Setting | None:
+    """A scalar that stands on one line, without a tag or an anchor."""
+    start, end = event.start_mark, event.end_mark
+    if not isinstance(event, yaml.ScalarEvent) or event.tag or event.anchor:
         return None
-    if value[0] in "\"'":
-        return value if value[-1] == value[0] and len(value) > 1 else None
-    return re.split(r"\s+#", value, maxsplit=1)[0].rstrip()
+    if start is None or end is None or event.style in BLOCK_STYLES or start.line != end.line:
+        return None
+    written = text[start.index : end.index]
+    if not written:
+        return None
+    return Setting(keys, scalar(written), path, start.line + 1, start.index, end.index)
 
 
 TOML_TABLE = re.compile(r"^\s*\[{1,2}([^\[\]]+)\]{1,2}\s*(?:#.*)?$")
@@ -129,7 +136,7 @@ def _read_toml(text: str, path: str) -> Iterator[Setting]:
 
 
 JSON_TOKEN = re.compile(
-    r"""(?P<string>"(?:[^"\\\n]|\\.)*")|(?P<comment>//[^\n]*|/\*.*?\*/|\#[^\n]*)
+    r"""(?P<string>"(?:[^"\\\n]|\\.)*+"?)|(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z)|\#[^\n]*)
     |(?P<mark>[{}\[\]:,])|(?P<word>[\w.+-]+)""",
     re.VERBOSE | re.DOTALL,
 )

@@ -15,6 +15,7 @@ from pitstop.scan.facts import FileFacts, read_facts
 from pitstop.scan.parse import parse, parse_and_keep
 from pitstop.scan.plugins import load_plugins
 from pitstop.scan.project import Project
+from pitstop.scan.shared import Shared
 from pitstop.scan.source import Source
 
 
@@ -54,15 +55,15 @@ def _facts(job: Job) -> Facts:
 
 
 @lru_cache(maxsize=1)
-def join(files: tuple[bytes, ...]) -> Project:
+def join(shared: Shared) -> Project:
     """The project of the second pass; the same for all of a process's jobs."""
     decoder = msgspec.msgpack.Decoder(FileFacts)
-    return Project.of(decoder.decode(each) for each in files)
+    return Project.of(decoder.decode(each) for each in shared.read())
 
 
-def check(jobs: Sequence[Job], files: tuple[bytes, ...], codes: frozenset[str]) -> list[Result]:
+def check(jobs: Sequence[Job], shared: Shared, codes: frozenset[str]) -> list[Result]:
     """Second pass: what the rules with these codes say about each file."""
-    project = join(files)
+    project = join(shared)
     rules = [rule for rule in static_rules() if rule.code in codes]
     return [_check(job, project, rules) for job in jobs]
 
