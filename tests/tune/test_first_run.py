@@ -1,5 +1,6 @@
 """What the first run says of the cost of all others."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence, Step
 from pitstop.tune.endings import Ending
-from pitstop.tune.first_run import _check, _costs
+from pitstop.tune.first_run import _check, _costs, first_run
+from pitstop.tune.sandbox import landlock
 from pitstop.tune.session import Session
 
 LATE = Ending(-9, "did not end within 180 s", timed_out=True)
@@ -39,3 +41,24 @@ def test_steps_too_long_for_the_budget_say_which_one_would_do():
     slow_start = [Step(160_000.0), *[Step(1000.0)] * 5]
     with pytest.raises(PitstopError, match="make it start faster"):
         _check(run(*slow_start, wall_s=180.0, ending=LATE), ASKED)
+
+
+def test_nothing_runs_unasked_where_writes_cannot_be_held_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(landlock, "missing", lambda: "this kernel (4.18) has no Landlock")
+    ran = []
+    look = ran.append
+    with pytest.raises(PitstopError) as caught:
+        first_run(ASKED, tmp_path, look, None)
+    said = str(caught.value)
+    assert said.startswith("this kernel (4.18) has no Landlock: what the script's programs")
+    assert "give --in-place" in said
+    assert "\n" not in said
+    assert ran == []
+    with pytest.raises(AttributeError, match="doing"):  # it begins, and has no screen to say so
+        first_run(replace(ASKED, in_place=True), tmp_path, look, None)
+
+
+def test_a_refused_write_is_said_in_place_of_what_the_script_died_of():
+    refused = Ending(1, "Pitstop refused a write to out; give --in-place", refused="out")
+    with pytest.raises(PitstopError, match=r"^train.py: Pitstop refused a write to out; give"):
+        _check(run(wall_s=9.0, ending=refused), ASKED)

@@ -6,13 +6,12 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 
-from pitstop.tune import trials, turns
+from pitstop.tune import turns
 from pitstop.tune.plan import Plan, Wanted
 from pitstop.tune.sandbox import folders
 from pitstop.tune.trials import Settings, run_trial
@@ -57,7 +56,7 @@ for step, batch in enumerate(DataLoader(Noted(), batch_size=2, num_workers=1), f
 writer.close()
 subprocess.run([sys.executable, "-c", "open('by-a-child', 'w').write('1')"], check=True)
 print("wrote", sorted(os.listdir()))
-os.system("touch by-a-program")
+os.system("touch by-a-program; rm -rf kept")
 """
 
 
@@ -99,8 +98,8 @@ def test_a_script_that_saves_and_resumes_starts_from_the_users_state_each_time(h
     assert all(name in wrote for name in ("by-a-child", "seen-11", "before-torch.txt", "logs"))
     assert (here / "model.pt").read_bytes() == saved
     left = {path.name for path in here.iterdir()}
-    assert left == {".pitstop", "by-a-program", "kept", "model.pt", "script.py"}
-    assert runs[0].written.escaped == (str(here / "by-a-program"),)
+    assert left == {".pitstop", "kept", "model.pt", "script.py"}
+    assert runs[0].written.refused == ("by-a-program", "kept")
     assert "touch" in runs[0].written.programs
     assert str(here / "seen-3") in runs[0].written.redirected
     assert len(runs[0].readings.known_losses) == 6
@@ -273,16 +272,3 @@ if torch.cuda.device_count() > 99:
 """
     assert len(trial(here, promises, steps=6).evidence.steps) > 20
     assert len(trial(here, promises, steps=6, step_ends=("module", 1)).evidence.steps) <= 6
-
-
-def test_what_is_said_before_a_run_begins_is_not_what_the_script_writes(here, monkeypatch):
-    """As that it waits for its turn, where our own words go to a file beside the script."""
-
-    @contextmanager
-    def waits():
-        (here / "tune.log").write_text("waiting for the trial of process 1\n")
-        yield
-
-    monkeypatch.setattr(trials, "my_turn", waits)
-    run = trial(here, "import torch\n", lists_writes=True)
-    assert run.written.escaped == ()

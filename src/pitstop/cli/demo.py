@@ -17,6 +17,7 @@ from pitstop.core.errors import PitstopError
 from pitstop.doctor.read import read_hardware
 from pitstop.tune import session
 from pitstop.tune.pit_stop import pit_stop
+from pitstop.tune.sandbox import landlock
 from pitstop.tune.screen import screen
 from pitstop.tune.session import Session
 
@@ -70,6 +71,7 @@ def command() -> int:
         steps=STEPS,
         budget_minutes=BUDGET_MINUTES,
         skip=SKIPPED if gpus else (*SKIPPED, *SKIPPED_ON_CPU),
+        in_place=bool(landlock.missing()),  # which is a temporary folder
     )
     report = REPORT.absolute()
     report.parent.mkdir(exist_ok=True)

@@ -35,13 +35,14 @@ class Ending:
     error: str = ""  # the exception's own line, or what else went wrong
     timed_out: bool = False
     out_of_memory: bool = False
+    refused: str = ""  # a path that the sandbox kept it from writing to, which may be why
     warnings: tuple[str, ...] = ()  # with the file and line that each came from
 
 
 def ending(recording: Recording, wall_s: float, timeout_s: float) -> Ending:
     """How a recorded run ended that was allowed so many seconds."""
     code = recording.run.exit_code or 0
-    said = _complaints(recording)
+    said = complaints(recording)
     ours = [place for place, line in enumerate(said) if line.startswith(OUR_OWN)]
     if code == -signal.SIGKILL and wall_s >= timeout_s:
         return Ending(code, f"did not end within {timeout_s:.0f} s", timed_out=True)
@@ -106,7 +107,8 @@ def _warnings(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{Path(each[1]).name}:{each[2]}{WARNS}{each[3]}" for each in found)
 
 
-def _complaints(recording: Recording) -> list[str]:
+def complaints(recording: Recording) -> list[str]:
+    """The lines that a run wrote to stderr."""
     path = recording.folder / COMPLAINED
     return path.read_text(encoding="utf-8", errors="replace").splitlines()
 

@@ -13,6 +13,8 @@ from pitstop.core.units import count
 from pitstop.tune import budget
 from pitstop.tune.budget import Costs
 from pitstop.tune.plan import Plan
+from pitstop.tune.sandbox import landlock
+from pitstop.tune.sandbox.refusals import REMEDY
 from pitstop.tune.sandbox.written_files import Written
 from pitstop.tune.screen import Screen
 from pitstop.tune.session import Session
@@ -32,6 +34,7 @@ def first_run(
     asked: Session, folder: Path, diagnose: Diagnose, screen: Screen
 ) -> tuple[Report, Costs]:
     """What is wrong with the script, and what a run costs; a resumed search has it on disk."""
+    _check_that_files_are_safe(asked)
     where, file = folder / PROFILE, folder / "costs.json"
     if not file.exists():
         screen.doing("the untouched script, looked at closely")
@@ -43,6 +46,15 @@ def first_run(
             screen.say(line)
         store.save(file, _costs(run, asked.steps))
     return diagnose(where), store.load(file, Costs)
+
+
+def _check_that_files_are_safe(asked: Session) -> None:
+    """Where the kernel cannot refuse writes, the user has to agree to them before anything runs."""
+    if (why := landlock.missing()) and not asked.in_place:
+        raise PitstopError(
+            f"{why}: what the script's programs and libraries in C++ overwrite or delete in trials "
+            f"cannot be held back; {REMEDY}"
+        )
 
 
 def look_closely(
@@ -81,19 +93,17 @@ def _check(run: TrialRun, asked: Session) -> None:
     """Whether the script can be tuned at all."""
     if run.ending.timed_out:
         raise PitstopError(_too_slow(run, asked))
+    if run.ending.refused:
+        raise PitstopError(f"{asked.name}: {run.ending.error}")
     if run.ending.error:
         raise PitstopError(
             f"{asked.name} did not run to its end: {run.ending.error}; make it run by itself first"
+            f"{_if_programs(run.written)}"
         )
     if not run.evidence.steady:
         raise PitstopError(
             f"{asked.name} finished {count(len(run.evidence.steps), 'step')}, none of them after "
             "warm-up: let it run for more, or mark them: `with pitstop.step(): ...`"
-        )
-    if run.written and run.written.escaped and not asked.in_place:
-        raise PitstopError(
-            f"{asked.name} writes what cannot be redirected: {_few(run.written.escaped)}; "
-            "give --in-place if trials may write there"
         )
 
 
@@ -124,9 +134,18 @@ def _on_files(written: Written | None, asked: Session) -> list[str]:
     if written.redirected:
         what = count(len(written.redirected), "file")
         lines.append(f"it writes {what}, which trials do not touch: {_few(written.redirected)}")
-    if written.programs:
-        lines.append(f"it starts programs, whose files are their own: {_few(written.programs)}")
+    if written.refused:
+        lines.append(f"it was refused to write {_few(written.refused)}; {REMEDY}")
     return lines
+
+
+def _if_programs(written: Written | None) -> str:
+    """A program that was refused to write may have kept that to itself."""
+    if not (written and written.programs):
+        return ""
+    return (
+        f", or {REMEDY}: in trials the programs that it starts ({_few(written.programs)}) may not"
+    )
 
 
 def _few(names: tuple[str, ...]) -> str:

@@ -5,40 +5,30 @@ the same files. A trial that crashes, hangs or runs out of memory is a ``TrialRu
 its processes, its shared memory and its files are gone in any case.
 """
 
-import json
 import math
 import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from uuid import uuid4
 
 from pitstop.compare.quantities import gpu_peak_bytes
 from pitstop.compare.record import Recording, record
 from pitstop.core.evidence import Evidence
-from pitstop.profile.collect import lines
 from pitstop.profile.launch import Apart
-from pitstop.profile.options import FIRST, UNKNOWN, StepEnds
+from pitstop.profile.options import UNKNOWN, StepEnds
 from pitstop.profile.runs import About
 from pitstop.tune import plan, readings
-from pitstop.tune.endings import Ending, ending
+from pitstop.tune.endings import Ending, complaints, ending
 from pitstop.tune.plan import Outcome, Plan
 from pitstop.tune.readings import Readings
-from pitstop.tune.sandbox import child_processes, folders, redirect, written_files
-from pitstop.tune.sandbox.folders import SCRATCH
-from pitstop.tune.sandbox.written_files import Written
+from pitstop.tune.sandbox import child_processes, folders, refusals
+from pitstop.tune.sandbox.sandbox import Sandbox, opened
+from pitstop.tune.sandbox.written_files import Written, written
 from pitstop.tune.turns import my_turn
 
 COMPILED = "compiled"  # what inductor compiled, beside the folders of trials, which share it
 LINKED_S = 10.0  # more than a linker takes to write a library
-QUIET = {  # services that would keep a record of each trial
-    "COMET_MODE": "disabled",
-    "NEPTUNE_MODE": "debug",
-    "ONEDNN_JIT_PROFILE": "0",  # on Arm it writes /tmp/perf-PID.map
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "WANDB_MODE": "disabled",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,28 +88,24 @@ def run_trial(
     folder = folder.absolute()
     folders.wipe(folder)  # what an interrupted trial left would be read as this one's
     folder.mkdir(parents=True, exist_ok=True)
-    tag = uuid4().hex
-    where = [] if not settings.lists_writes else written_files.folders_of(words, Path.cwd())
-    with my_turn():  # which may say that it waits, and our own words may go to a file here
-        before = written_files.snapshot(where)
-        cache = (settings.compiled or folder.parent / COMPILED).absolute()  # not the user's own
-        temporary = folders.temporary()
-        killed = True
-        try:
-            environment = _environment(tag, folder, temporary, cache)
-            run = _run(words, wanted, folder, settings, environment)
+    cache = (settings.compiled or folder.parent / COMPILED).absolute()  # not the user's own
+    killed = True
+    try:
+        with my_turn(), opened(folder, cache, settings.lists_writes) as box:
+            run = _run(words, wanted, folder, settings, _environment(box, settings, cache))
             killed = run.ending.exit_code < 0
-            if not settings.lists_writes:
-                return run
-            found = written_files.written(folder / SCRATCH, before, written_files.snapshot(where))
-            return replace(run, written=found)
-        finally:
-            seen = [row[0] for sample in lines(folder / "host.jsonl") for row in sample["memory"]]
-            child_processes.clean_shared_memory({*seen, *child_processes.end(tag)})
-            if killed:
-                _drop_halves(cache)
-            folders.wipe(folder / SCRATCH)
-            folders.wipe(temporary)
+            may_not = (
+                ()
+                if settings.in_place
+                else refusals.refused(complaints(run.recording), box.may_write)
+            )
+            run = replace(run, ending=refusals.explained(run.ending, may_not))
+            if settings.lists_writes and not settings.in_place:
+                run = replace(run, written=written(box, may_not))
+            return run
+    finally:
+        if killed:
+            _drop_halves(cache)
 
 
 def _run(
@@ -131,23 +117,14 @@ def _run(
 ) -> TrialRun:
     trains = settings.step_ends[0] == "optimizer"
     asked = replace(wanted, folder=str(folder), steps=settings.steps, trains=trains)
-    also = [(plan.BEGIN, asked.to_json())]
-    if settings.lists_writes:
-        also.insert(0, (written_files.BEGIN, environment[FIRST].partition(" ")[2]))
-    extra = {} if settings.in_place else environment
+    also = ((plan.BEGIN, asked.to_json()),)
     if wanted.seed is not None and "PYTHONHASHSEED" not in os.environ:
-        extra = {**extra, "PYTHONHASHSEED": str(wanted.seed)}  # the order of sets of strings
-    apart = Apart(
-        settings.timeout_s,
-        {
-            child_processes.VARIABLE: environment[child_processes.VARIABLE],
-            **extra,
-            **settings.environment,
-        },
-    )
+        seed = {"PYTHONHASHSEED": str(wanted.seed)}  # the order of sets of strings
+        environment = {**seed, **environment}
+    apart = Apart(settings.timeout_s, environment)
     begun = time.monotonic()
     recording = record(
-        *(words, folder, settings.steps, settings.warmup, settings.inspect, tuple(also), apart),
+        *(words, folder, settings.steps, settings.warmup, settings.inspect, also, apart),
         step_ends=settings.step_ends,
     )
     wall_s = time.monotonic() - begun
@@ -164,6 +141,13 @@ def _run(
     )
 
 
+def _environment(box: Sandbox, settings: Settings, cache: Path) -> dict[str, str]:
+    ours = {child_processes.VARIABLE: box.tag}
+    if not settings.in_place:
+        ours |= {**box.environment(), "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+    return {**ours, **settings.environment}
+
+
 def _until(evidence: Evidence, steps: int) -> Evidence:
     """The first steps alone: what comes after them was timed, with changes off and on."""
     kept = evidence.steps[:steps]
@@ -175,21 +159,6 @@ def _until(evidence: Evidence, steps: int) -> Evidence:
         replace(each, batches=math.ceil(share * each.batches)) for each in evidence.loaders
     )
     return replace(evidence, steps=kept, memory=memory or evidence.memory, loaders=loaders)
-
-
-def _environment(tag: str, folder: Path, temporary: Path, cache: Path) -> dict[str, str]:
-    """Variables of a trial that must leave no trace."""
-    alone = [str(folder), str(temporary), str(cache)]
-    first = {"folder": str(folder / SCRATCH), "alone": alone}
-    return {
-        **QUIET,
-        "PYTHONFAULTHANDLER": "1",  # where a crash in C++ came from
-        FIRST: f"{redirect.BEGIN} {json.dumps(first)}",
-        "MLFLOW_TRACKING_URI": (temporary / "mlflow").as_uri(),
-        "TMPDIR": str(temporary),
-        "TORCHINDUCTOR_CACHE_DIR": str(cache),
-        child_processes.VARIABLE: tag,
-    }
 
 
 def _drop_halves(cache: Path) -> None:

@@ -2,13 +2,19 @@
 
 A trial runs the user's script. What it writes goes to a scratch folder that is wiped afterwards.
 The script sees these files where it wrote them, and nobody else does. So every trial starts from
-the same files.
+the same files. What cannot be redirected the kernel refuses.
 
-folders.py          where a trial's own files go, and how they are wiped
+sandbox.py          the folders and variables of one trial, and its end
+folders.py          how its folders are made and wiped
+caches.py           what trials may fill: the caches of libraries
+enter.py            what the trial's process does before the script's first line
+landlock.py         the kernel refuses to write anywhere else
+redirect.py         the functions of ``os`` and ``open`` write to the scratch folder
 overlay.py          a folder that takes what is written, and looks like the disk that it hides
 stand_ins.py        how a function of Python is replaced, so that nobody notices
-redirect.py         the functions of ``os`` and ``open`` go through the overlay
 library_writers.py  likewise, functions of libraries that write in C++ or Rust
-written_files.py    what the first run wrote, and what of it went past all this
+audit.py            the first run notes what it writes past all this, and starts
+written_files.py    what the first run wrote, and what of it was refused or escaped
+refusals.py         which path a trial was refused to write, told from its complaints
 child_processes.py  what a trial started is ended with it, shared memory included
 """

@@ -1,21 +1,26 @@
 """Folders of a trial: where its files and its temporary files go, and how both are wiped."""
 
+import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-SCRATCH = "scratch"  # in the folder of a trial
 PREFIX = "pitstop-trial-"
 SHORT = Path("/tmp")  # noqa: S108 short enough for sockets
-LONGEST_PATH = 50  # a socket's path has 107 bytes, of which 32 and our own 22 come after it
+LONGEST_PATH = 48  # a socket's path has 107 bytes, of which 32 and our own 24 come after it
 
 
-def temporary() -> Path:
-    """A new folder for temporary files; multiprocessing puts sockets there."""
-    if len(tempfile.gettempdir()) > LONGEST_PATH and SHORT.is_dir():
-        return Path(tempfile.mkdtemp(prefix=PREFIX, dir=SHORT))
-    return Path(tempfile.mkdtemp(prefix=PREFIX))
+@contextlib.contextmanager
+def temporary(prefix: str = PREFIX) -> Iterator[Path]:
+    """A new folder, gone afterwards; multiprocessing puts sockets there."""
+    short = len(tempfile.gettempdir()) > LONGEST_PATH and SHORT.is_dir()
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=SHORT if short else None))
+    try:
+        yield folder
+    finally:
+        wipe(folder)
 
 
 def wipe(folder: Path) -> None:

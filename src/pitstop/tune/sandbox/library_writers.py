@@ -15,9 +15,12 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import quote, unquote
 
 from pitstop.tune.sandbox.overlay import Overlay
 from pitstop.tune.sandbox.stand_ins import Function, Stand, Undo, asking, put
+
+LOG = "-wal"  # what SQLite calls the file of what it has not put into the database yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +31,21 @@ class Writer:
     name: str  # within the module, with dots
     place: int  # of the path among its arguments
     keyword: str
-    does: str = "write"  # "write", "edit" or "read"
-    mode: tuple[int, str] | None = None  # the argument that tells, and what it is when left out
+    does: str = "write"  # "write", "edit", "read" or "database"
+    mode: tuple[int, str, str | bool] | None = (
+        None  # the argument that tells, and what it is mostly
+    )
 
 
 WRITERS = (
     Writer("torch", "_C.PyTorchFileWriter", 0, "file_name"),  # torch.save, torch.export.save
     Writer("torch", "_C.ScriptModule.save", 1, "filename"),
     Writer("torch", "load", 0, "f", "read"),
+    Writer("torch", "from_file", 0, "filename", mode=(1, "shared", False)),
     Writer("torch.jit", "load", 0, "f", "read"),
     Writer("torch.profiler.profiler", "_KinetoProfile.export_chrome_trace", 1, "path"),
+    Writer("torch.autograd.profiler", "profile.export_chrome_trace", 1, "path"),
+    Writer("torch.distributed.rendezvous", "FileStore", 0, "file_name", "edit"),
     Writer("torch.utils.tensorboard.writer", "FileWriter.__init__", 1, "log_dir", "edit"),
     Writer("safetensors", "serialize_file", 1, "filename"),
     Writer("safetensors", "safe_open", 0, "filename", "read"),
@@ -48,11 +56,12 @@ WRITERS = (
     Writer("cv2", "imread", 0, "filename", "read"),
     Writer("cv2", "VideoWriter", 0, "filename"),
     Writer("cv2", "VideoCapture", 0, "filename", "read"),
-    Writer("h5py", "File.__init__", 1, "name", mode=(2, "r")),
-    Writer("av", "open", 0, "file", mode=(1, "r")),
+    Writer("h5py", "File.__init__", 1, "name", mode=(2, "mode", "r")),
+    Writer("av", "open", 0, "file", mode=(1, "mode", "r")),
     Writer("torchvision.io.image", "write_file", 0, "filename"),
     Writer("imageio_ffmpeg", "write_frames", 0, "path"),
-    Writer("sqlite3", "connect", 0, "database", "edit"),
+    Writer("sqlite3", "connect", 0, "database", "database"),
+    Writer("sqlite3.dbapi2", "connect", 0, "database", "database"),
 )
 
 
@@ -135,18 +144,42 @@ def _by_does(
     overlay: Overlay, path: Any, writer: Writer, given: list[Any], options: dict[str, Any]
 ) -> Any:
     if writer.mode:
-        place, usual = writer.mode
-        mode = given[place] if place < len(given) else options.get("mode") or usual
-        return by_mode(overlay, path, mode.replace("r+", "a"))
+        place, keyword, usual = writer.mode
+        mode = given[place] if place < len(given) else options.get(keyword) or usual
+        return by_mode(overlay, path, _as_of_open(mode))
+    if writer.does == "database":
+        return _database(overlay, os.fspath(path))
     if writer.does == "read":
         return overlay.visible(path)
     return overlay.writable(path, keep=writer.does == "edit")
 
 
+def _as_of_open(mode: str | bool) -> str:
+    """A mode of other functions: with ``r+`` the file is there, a truth is whether it is shared."""
+    return ("a" if mode else "r") if isinstance(mode, bool) else mode.replace("r+", "a")
+
+
+def _database(overlay: Overlay, name: str) -> str:
+    """Where to open a database of SQLite, which may be a URI, and has a log beside it."""
+    scheme, path, query = "", name, ""
+    if name.startswith("file:"):
+        scheme, (path, mark, rest) = "file:", name.removeprefix("file:").partition("?")
+        path, query = unquote(path.removeprefix("//localhost").removeprefix("//")), mark + rest
+    if "mode=memory" in query or path in {"", ":memory:"}:
+        return name
+    if "mode=ro" in query or "immutable=1" in query:
+        found = overlay.visible(path)
+    else:
+        found = overlay.writable(path)
+        if os.path.exists(overlay.visible(f"{path}{LOG}")):
+            overlay.writable(f"{path}{LOG}")
+    return f"file:{quote(found)}{query}" if scheme else os.fspath(found)
+
+
 def _is_no_path(path: Any) -> bool:
     """An address such as ``rtsp://...``, a database in memory."""
     text = os.fspath(path)
-    return "://" in text or text.startswith((":", "file:"))
+    return text.startswith(":") or ("://" in text and not text.startswith("file:"))
 
 
 def by_mode(overlay: Overlay, path: Any, mode: Any) -> Any:

@@ -4,67 +4,37 @@ In place of the functions of ``os`` and of ``open`` stand ones that ask an ``Ove
 Libraries that open files in C++ or Rust are listed in ``library_writers``. Forked workers inherit
 all this; other Python processes of the script get it through ``sitecustomize``, as it did.
 
-Not covered, and found by ``written_files`` instead: programs that are not Python (ffmpeg, rsync),
-calls with ``dir_fd``, a module that the script writes and then imports, libraries not in
-``library_writers``.
-
-Caches are left alone: they hold nothing of one run's own, and to fill them anew costs minutes.
+Not covered, and left to ``landlock``: programs that are not Python (ffmpeg, rsync), calls with
+``dir_fd``, libraries not in ``library_writers``. Modules that a script writes are
+not found by its imports.
 """
 
-import builtins
 import glob
 import io
-import json
 import os
 import shutil
-import tarfile
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import pitstop
-from pitstop.profile.options import FIRST, SITE
+from pitstop.tune.sandbox.caches import caches
 from pitstop.tune.sandbox.library_writers import WRITERS, attend, by_mode, when_there
 from pitstop.tune.sandbox.overlay import Overlay
 from pitstop.tune.sandbox.stand_ins import Entry, Listing, Undo, asking, put, stand_in
 
 Function = Callable[..., Any]
 
-BEGIN = "pitstop.tune.sandbox.redirect:begin"
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 READING = ("stat", "lstat", "access", "statvfs", "listxattr", "getxattr")
 EDITING = ("truncate", "utime", "chmod", "chown", "lchown", "setxattr", "removexattr")
 CREATING = ("mkfifo", "mknod")
 HELD = ("lstat", "scandir")  # that a class of Python's may hold as well
-CACHES = (
-    "CUDA_CACHE_PATH",
-    "CUPY_CACHE_DIR",
-    "HF_DATASETS_CACHE",
-    "HF_HOME",
-    "MPLCONFIGDIR",
-    "NUMBA_CACHE_DIR",
-    "PITSTOP_CACHE",
-    "TORCHINDUCTOR_CACHE_DIR",
-    "TORCH_EXTENSIONS_DIR",
-    "TORCH_HOME",
-    "TRITON_CACHE_DIR",
-    "XDG_CACHE_HOME",
-)
-CACHES_AT_HOME = (".cache", ".config/matplotlib", ".cupy", ".nv", ".triton")
+SYSTEM = ("posix", "nt")  # what imports look for files with: that must stay as it is
 
 _active: dict[str, Undo] = {}  # the folder in use, and how to stop using it
-
-
-def begin(argument: str) -> None:
-    """Redirect before the script's first line, here and in the Python processes it starts."""
-    wanted = json.loads(argument)
-    redirect(wanted["folder"], tuple(map(Path, wanted["alone"])))
-    os.environ[FIRST] = f"{BEGIN} {argument}"
-    os.environ["PITSTOP_SOURCE"] = str(Path(pitstop.__file__).parents[1])
-    paths = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
-    if str(SITE) not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), *paths])
 
 
 def redirect(folder: str | Path, alone: tuple[Path, ...] = ()) -> Undo:
@@ -85,14 +55,6 @@ def redirect(folder: str | Path, alone: tuple[Path, ...] = ()) -> Undo:
 
     _active[key] = undo
     return undo
-
-
-def caches() -> tuple[Path, ...]:
-    """The folders in which libraries keep what they can make again; none that we work in."""
-    here = Path.cwd().resolve()
-    found = [Path(os.environ[name]) for name in CACHES if os.environ.get(name)]
-    found += [Path.home() / name for name in CACHES_AT_HOME]
-    return tuple(each for each in found if each.resolve() not in {here, *here.parents})
 
 
 def _python(overlay: Overlay) -> Iterator[tuple[Any, str, Function]]:
@@ -119,14 +81,28 @@ def _python(overlay: Overlay) -> Iterator[tuple[Any, str, Function]]:
         "getcwd": partial(_give_back, overlay, lambda: None),
         "chdir": partial(_first, partial(_enter, overlay)),
     }
-    for name, around in stands.items():
-        if hasattr(os, name):
-            yield os, name, partial(stand_in, around)
     for name in held:
         yield globber, name, partial(_static, partial(stand_in, stands[name]))
-    stand = partial(stand_in, file)(open)
-    for owner, name in ((builtins, "open"), (io, "open"), (tarfile, "bltn_open")):
-        yield owner, name, lambda _: stand
+    around: list[tuple[Any, Function]] = [(open, file), (io.FileIO, file)]
+    around += [(getattr(os, name), stands[name]) for name in stands if hasattr(os, name)]
+    for owner, name, stand in _known({id(each): stand_in(how, each) for each, how in around}):
+        yield owner, name, partial(_always, stand)
+
+
+def _known(stands: Mapping[int, Function]) -> list[tuple[Any, str, Function]]:
+    """Where functions are known, and by which name: modules such as bz2 keep some of their own."""
+    modules = [(name, each) for name, each in sys.modules.items() if isinstance(each, ModuleType)]
+    return [
+        (module, name, stands[id(value)])
+        for known_as, module in modules
+        if known_as not in SYSTEM and not known_as.startswith("pitstop.")
+        for name, value in vars(module).items()
+        if id(value) in stands
+    ]
+
+
+def _always(stand: Function, _: Function) -> Function:
+    return stand
 
 
 def _static(build: Function, method: Any) -> Any:
@@ -160,8 +136,9 @@ def _symlink(overlay: Overlay, source: Any, target: Any, *_: Any, **__: Any) -> 
 
 def _open_file(overlay: Overlay, original: Function, file: Any, *rest: Any, **options: Any) -> Any:
     mode = rest[0] if rest else options.get("mode", "r")
-    with asking():
-        file = by_mode(overlay, file, mode)
+    if options.get("opener") is None:  # which asks us itself
+        with asking():
+            file = by_mode(overlay, file, mode)
     return original(file, *rest, **options)
 
 
@@ -174,7 +151,7 @@ def _open_descriptor(
         elif flags & os.O_CREAT and flags & os.O_EXCL:
             path = overlay.exclusive(path)
         elif flags & os.O_CREAT or os.path.lexists(overlay.visible(path)):
-            path = overlay.writable(path, keep=not flags & os.O_TRUNC)
+            path = overlay.writable(path, keep=not (flags & os.O_CREAT and flags & os.O_TRUNC))
         else:
             path = overlay.visible(path)  # and the caller fails, as nothing is there
     return int(original(path, flags, *rest, **options))

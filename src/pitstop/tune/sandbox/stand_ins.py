@@ -25,10 +25,16 @@ class Stand:
         return self._around(*arguments, **options)
 
     def __instancecheck__(self, instance: object) -> bool:
-        return isinstance(instance, self.__wrapped__)  # type: ignore[attr-defined]
+        return isinstance(instance, self.__wrapped__)
+
+    def __subclasscheck__(self, kind: type) -> bool:
+        return issubclass(kind, self.__wrapped__)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["__wrapped__"], name)
 
     def __mro_entries__(self, _: object) -> tuple[Any, ...]:
-        return (self.__wrapped__,)  # type: ignore[attr-defined]
+        return (self.__wrapped__,)
 
 
 class Listing:

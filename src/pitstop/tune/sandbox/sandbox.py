@@ -1,0 +1,73 @@
+"""Sandbox: the folders and the variables of one trial, and the end of all that it leaves behind."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from pitstop.profile.collect import lines
+from pitstop.profile.options import FIRST
+from pitstop.tune.sandbox import caches, child_processes, enter, folders, landlock
+
+QUIET = {  # services that would keep a record of each trial
+    "COMET_MODE": "disabled",
+    "NEPTUNE_MODE": "debug",
+    "ONEDNN_JIT_PROFILE": "0",  # on Arm it writes /tmp/perf-PID.map
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "WANDB_MODE": "disabled",
+}
+ENGLISH = {"LANGUAGE": "en"}  # so that we understand what programs complain of
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What one trial may write to."""
+
+    scratch: Path  # takes what the script writes elsewhere
+    temporary: Path
+    others: tuple[Path, ...]  # folders of ours
+    lists: bool  # its processes note what they open for writing, and start
+    fenced: bool  # the kernel refuses to write anywhere else
+    tag: str  # of its processes
+
+    @property
+    def first(self) -> str:
+        """What the trial's process is told to do before the script's first line."""
+        alone = [str(self.temporary), *map(str, self.others)]
+        what = {"fence": self.fenced, "lists": self.lists}
+        return json.dumps({"folder": str(self.scratch), "alone": alone, **what})
+
+    @property
+    def may_write(self) -> tuple[Path, ...]:
+        """All folders that it may."""
+        return (self.scratch, self.temporary, *self.others, *caches.caches())
+
+    def environment(self) -> dict[str, str]:
+        """Variables of a trial that must leave no trace."""
+        return {
+            **QUIET,
+            **ENGLISH,
+            "PYTHONFAULTHANDLER": "1",  # where a crash in C++ came from
+            FIRST: f"{enter.BEGIN} {self.first}",
+            "MLFLOW_TRACKING_URI": (self.temporary / "mlflow").as_uri(),
+            "TMPDIR": str(self.temporary),
+        }
+
+
+@contextlib.contextmanager
+def opened(folder: Path, cache: Path, lists: bool = False) -> Iterator[Sandbox]:
+    """A sandbox for one trial, with two folders of ours; afterwards only those are left of it."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with folders.temporary() as place, caches.all_there():
+        scratch, temporary = place / "scratch", place / "t"  # short, for the sake of sockets
+        scratch.mkdir()
+        temporary.mkdir()
+        fenced = not landlock.missing()
+        box = Sandbox(scratch, temporary, (folder, cache), lists, fenced, uuid4().hex)
+        try:
+            yield box
+        finally:
+            seen = [row[0] for sample in lines(folder / "host.jsonl") for row in sample["memory"]]
+            child_processes.clean_shared_memory({*seen, *child_processes.end(box.tag)})
