@@ -6,7 +6,7 @@ import pytest
 
 from pitstop import __version__
 from pitstop.cli import main
-from pitstop.cli.output import formats
+from pitstop.cli.formats import formats
 from pitstop.core.errors import PitstopError
 
 COMMANDS = main.command.list_commands(click.Context(main.command))

@@ -1,5 +1,7 @@
+import errno
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -84,11 +86,16 @@ def test_a_missing_file_is_one_line(tmp_path):
         store.load(tmp_path / "none.json", Machine)
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
     path = tmp_path / "kept.json"
     store.save(path, MACHINE)
-    with pytest.raises(UnicodeEncodeError):
-        store.write_text(path, "\ud800")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(PitstopError, match="No space left"):
+        store.write_text(path, "new")
     assert store.load(path, Machine) == MACHINE
     assert list(tmp_path.iterdir()) == [path]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from examples import REPORT
-from pitstop.cli.output import formats
+from pitstop.cli.formats import formats
 from pitstop.core import store
 from pitstop.core.comparison import Comparison
 from pitstop.core.evidence import Evidence, Line

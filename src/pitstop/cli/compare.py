@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pitstop.cli.main import INTERRUPTED
-from pitstop.cli.output import output_options, write
+from pitstop.cli.output import Output, output_options
 from pitstop.compare import gates as limits
 from pitstop.compare import record
 from pitstop.compare.commands import Setting, rehearse, run_pairs
@@ -72,8 +72,7 @@ def command(
     limits_typed: tuple[str, ...],
     strict: bool,
     keep: bool,
-    format: str | None,
-    output: Path | None,
+    output: Output,
 ) -> int:
     """Is B better than A? Each is a recording, or a command in quotes, which is then run."""
     own, gates = _asked(patterns, lower_better, limits_typed)
@@ -87,7 +86,7 @@ def command(
     else:
         _refuse_options_of_commands()
         report = _recordings((a, b), own, gates)
-    write(report, format, output)
+    output.write(report)
     if interrupted:
         return INTERRUPTED
     found = outcome(gates, report.comparisons)

@@ -11,10 +11,13 @@ from pathlib import Path
 import click
 
 from pitstop.cli.main import INTERRUPTED
-from pitstop.cli.output import write
+from pitstop.cli.output import show
 from pitstop.cli.tune import diagnose
+from pitstop.core import store
 from pitstop.core.errors import PitstopError
+from pitstop.core.private import own_folder
 from pitstop.doctor.read import read_hardware
+from pitstop.report import to_html
 from pitstop.tune import session
 from pitstop.tune.pit_stop import pit_stop
 from pitstop.tune.sandbox import landlock
@@ -26,7 +29,7 @@ Examples:
   pitstop demo
 """
 MODULE = "pitstop.workloads.frame_interpolation.slow"
-REPORT = Path(".pitstop/demo.html")
+REPORT = "demo.html"
 BUDGET_MINUTES = 4.0  # then what is known by then is told; two quiet cores need about three
 STEPS = 6  # of each run; starting one takes as long
 # Threads that wait for each other take up to four times as long when a virtual machine's neighbours
@@ -73,14 +76,13 @@ def command() -> int:
         skip=SKIPPED if gpus else (*SKIPPED, *SKIPPED_ON_CPU),
         in_place=bool(landlock.missing()),  # which is a temporary folder
     )
-    report = REPORT.absolute()
-    report.parent.mkdir(exist_ok=True)
+    report = own_folder(Path.cwd()) / REPORT
     with _elsewhere() as place, screen() as shown:
         folder = session.begin(place, asked)
         result = pit_stop(asked, folder, report.with_suffix(".toml"), diagnose, shown)
     told = replace(result.report, next="")  # a search to resume was in the temporary folder
-    write(told, None, None)
-    write(told, None, report)
+    show(told)
+    store.write_text(report, to_html.render(told))
     program = sys.argv[0]  # as it was typed: after `make demo` it is not on the path
     click.echo(f"\nOpen {report} in a browser. On your own script:\n  {program} tune train.py ...")
     return INTERRUPTED if result.interrupted else 0

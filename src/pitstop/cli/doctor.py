@@ -10,8 +10,9 @@ import click
 from rich.console import Console
 
 from pitstop.cli.failure import say
-from pitstop.cli.output import output_options, write
+from pitstop.cli.output import Output, check_target, output_options
 from pitstop.core import store
+from pitstop.core.errors import PitstopError
 from pitstop.core.machine import Machine
 from pitstop.core.printable import printable
 from pitstop.doctor.examine import examine, healthy
@@ -52,12 +53,13 @@ def command(
     no_limits: bool,
     recording: Path | None,
     save: Path | None,
-    format: str | None,
-    output: Path | None,
+    output: Output,
 ) -> int:
     """Is this machine set up well? One line per item, with what to type where it is not."""
     batch_bytes = None if batch_mb is None else int(batch_mb * MEGABYTE)
     skipped: tuple[str, ...] = ()
+    if save:
+        check_target(save, output.force, _is_machine)
     if recording:
         machine = _asked(store.load(recording, Machine), workers, batch_bytes)
     else:
@@ -69,7 +71,7 @@ def command(
         store.save(save, machine)
         say(f"machine recorded in {printable(str(save))}")
     report = examine(machine, skipped)
-    write(report, format, output)
+    output.write(report)
     return 0 if healthy(report) else FINDINGS
 
 
@@ -80,6 +82,15 @@ def _asked(machine: Machine, workers: int | None, batch_bytes: int | None) -> Ma
         workers=machine.workers if workers is None else workers,
         batch_bytes=machine.batch_bytes if batch_bytes is None else batch_bytes,
     )
+
+
+def _is_machine(path: Path) -> bool:
+    """Whether a file is a recorded machine, which a newer one may replace."""
+    try:
+        store.load(path, Machine)
+    except PitstopError:
+        return False
+    return True
 
 
 def with_limits(machine: Machine, remeasure: bool) -> tuple[Machine, tuple[str, ...]]:

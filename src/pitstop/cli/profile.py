@@ -7,7 +7,7 @@ import click
 
 from pitstop.cli.diagnosis import diagnosed, keep_machine
 from pitstop.cli.failure import say, say_error
-from pitstop.cli.output import output_options, write
+from pitstop.cli.output import Output, output_options
 from pitstop.core import store
 from pitstop.core.printable import printable
 from pitstop.profile import launch, runs
@@ -58,8 +58,7 @@ def command(
     show_hooks: bool,
     module: bool,
     script: tuple[str, ...],
-    format: str | None,
-    output: Path | None,
+    output: Output,
 ) -> int:
     """Run SCRIPT with its ARGS, unedited, and record where each step goes."""
     if show_hooks:
@@ -67,7 +66,7 @@ def command(
         return 0
     if recorded:
         earlier = runs.find(Path.cwd(), recorded)
-        write(diagnosed(earlier, runs.load(earlier)), format, output, err=True)
+        output.write(diagnosed(earlier, runs.load(earlier)), err=True)
         return 0
     words = launch.command_line(script, module, nproc_per_node)
     launcher = launch.is_launcher(script) or nproc_per_node is not None
@@ -84,16 +83,16 @@ def command(
         launcher=launcher,
     )
     code = launch.run(words, options)
-    _report(folder, replace(run, exit_code=code), format, output)
+    _report(folder, replace(run, exit_code=code), output)
     return launch.end_like(code)
 
 
-def _report(folder: Path, run: runs.Run, format: str | None, output: Path | None) -> None:
+def _report(folder: Path, run: runs.Run, output: Output) -> None:
     """Show what was recorded; the script has ended, and no trouble of ours may change its code."""
     try:
         store.save(folder / "run.json", run)
         keep_machine(folder)
-        write(diagnosed(folder, run), format, output, err=True)
+        output.write(diagnosed(folder, run), err=True)
         say(f"recorded in {printable(str(folder))}")
     except Exception as error:  # noqa: BLE001 whatever it is, the script has ended well or not
         say_error(error)

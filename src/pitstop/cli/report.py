@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from pitstop.cli.diagnosis import diagnosed
-from pitstop.cli.output import output_options, write
+from pitstop.cli.output import Output, output_options
 from pitstop.profile import runs
 
 EXAMPLES = """\b
@@ -18,7 +18,7 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("run", metavar="ID")
 @output_options
-def command(run: str, format: str | None, output: Path | None) -> None:
+def command(run: str, output: Output) -> None:
     """Show the recording ID, the beginning of one, its folder, or `last`."""
     folder = runs.find(Path.cwd(), run)
-    write(diagnosed(folder, runs.load(folder)), format, output)
+    output.write(diagnosed(folder, runs.load(folder)))

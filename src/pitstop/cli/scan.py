@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pitstop.cli.failure import say
-from pitstop.cli.output import output_options, write
+from pitstop.cli.output import Output, output_options
 from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable, printable_lines
 from pitstop.core.report import Report
@@ -96,8 +96,7 @@ def command(
     no_cache: bool,
     jobs: int,
     exit_zero: bool,
-    format: str | None,
-    output: Path | None,
+    output: Output,
 ) -> int:
     """Find in Python source and its config files what will be slow, and fix what can be fixed.
 
@@ -115,7 +114,7 @@ def command(
     if statistics:
         click.echo(_count(scanned.report), nl=False)
     else:
-        write(scanned.report, format, output)
+        output.write(scanned.report)
     return _exit_code(scanned, bool(scanned.report.findings) and not exit_zero)
 
 

@@ -1,17 +1,20 @@
 """``pitstop tune``: which changes make a script faster? Tried on it, guarded, proved."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from pitstop.cli.diagnosis import diagnosed, keep_machine
-from pitstop.cli.failure import say
+from pitstop.cli.failure import say, say_error
 from pitstop.cli.main import INTERRUPTED
-from pitstop.cli.output import output_options, write
+from pitstop.cli.output import Output, output_options
+from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.report import Report
 from pitstop.profile import launch, runs
+from pitstop.report import to_html
 from pitstop.tune import session
 from pitstop.tune.change import Goal
 from pitstop.tune.pit_stop import PATCH, TUNED, check, pit_stop
@@ -53,7 +56,6 @@ Exit code: 0 done, also where nothing helps; 2 could not run; 130 ended by Ctrl-
     "--allow-training-changes", "training", is_flag=True, help="Also what changes the training."
 )
 @click.option("--in-place", is_flag=True, help="Let trials write where the script writes.")
-@click.option("--force", is_flag=True, help="Replace a tuned.toml that is there.")
 @click.option(
     "--resume", is_flag=False, flag_value="last", metavar="[ID]", help="Go on with a search."
 )
@@ -71,12 +73,10 @@ def command(
     varied: str,
     training: bool,
     in_place: bool,
-    force: bool,
     resume: str | None,
     module: bool,
     script: tuple[str, ...],
-    format: str | None,
-    output: Path | None,
+    output: Output,
 ) -> int:
     """Try changes on SCRIPT, unedited; keep what is faster beyond the noise and does no harm."""
     folder = None
@@ -84,7 +84,7 @@ def command(
         folder, asked = session.find(Path.cwd(), resume)
         asked = replace(asked, budget_minutes=budget or asked.budget_minutes)
         varied = asked.vary
-    if not (force or varied):  # a sweep keeps nothing
+    if not (output.force or varied):  # a sweep keeps nothing
         _refuse_to_replace(folder)
     if folder is None:
         asked = Session(
@@ -105,10 +105,10 @@ def command(
         folder = session.begin(Path.cwd(), asked)
     with screen() as shown:
         result = pit_stop(asked, folder, Path(TUNED), diagnose, shown)
-    write(result.report, format, output)
-    if output:
+    _keep_page(folder / PAGE, result.report)
+    output.write(result.report)
+    if output.path:
         say(result.report.verdict)
-    write(result.report, None, folder / PAGE)
     return INTERRUPTED if result.interrupted else 0
 
 
@@ -118,10 +118,18 @@ def diagnose(folder: Path) -> Report:
     return diagnosed(folder, runs.load(folder))
 
 
+def _keep_page(path: Path, report: Report) -> None:
+    """The page beside the search: an extra, which must not come between the user and the report."""
+    try:
+        store.write_text(path, to_html.render(report), private=True)
+    except PitstopError as error:
+        say_error(error)
+
+
 def _refuse_to_replace(folder: Path | None) -> None:
     """A search that is resumed replaces its own results, if nobody has touched them since."""
     for name in (TUNED, PATCH):
-        if Path(name).exists() and not (folder and session.wrote(folder, Path(name))):
+        if os.path.lexists(name) and not (folder and session.wrote(folder, Path(name))):
             raise PitstopError(f"{name} is there already: move it away, or give --force")
 
 

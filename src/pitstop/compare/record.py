@@ -11,6 +11,7 @@ from pathlib import Path
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
+from pitstop.core.private import ALONE, private
 from pitstop.profile import launch, runs
 from pitstop.profile.collect import collect
 from pitstop.profile.options import UNKNOWN, Options, StepEnds
@@ -70,7 +71,7 @@ def record(
     that fails is a recording with that exit code; Ctrl-C is a ``KeyboardInterrupt`` once the
     command has ended.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(ALONE, parents=True, exist_ok=True)
     run = runs.Run(tuple(command), runs.now(), warmup)
     store.save(folder / "run.json", run)
     options = Options(
@@ -83,7 +84,10 @@ def record(
         launcher=launch.is_launcher(tuple(command)) or LAUNCHER_MODULE in command,
     )
     interrupts: list[None] = []
-    with (folder / PRINTED).open("wb") as printed, (folder / COMPLAINED).open("wb") as complained:
+    with (
+        open(folder / PRINTED, "wb", opener=private) as printed,
+        open(folder / COMPLAINED, "wb", opener=private) as complained,
+    ):
         code = launch.run(
             list(command), options, (printed, complained), lambda: interrupts.append(None), apart
         )

@@ -14,6 +14,7 @@ import msgspec
 
 from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable_json, printable_value
+from pitstop.core.private import ALONE
 from pitstop.core.reading import read_regular
 
 SCHEMA = 1  # raise it when a field is renamed, removed or changes its meaning
@@ -50,7 +51,7 @@ def loads(text: str | bytes, kind: type[Value], name: str = "input") -> Value:
 
 def save(path: Path, value: object) -> None:
     """Write a value so that a reader sees all of it or the file that was there before."""
-    write_text(path, dumps(value))
+    write_text(path, dumps(value), private=True)
 
 
 def load(path: Path, kind: type[Value]) -> Value:
@@ -62,15 +63,24 @@ def load(path: Path, kind: type[Value]) -> Value:
     return loads(text, kind, str(path))
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file by renaming a finished one into place; parents are created."""
+def write_text(path: Path, text: str, private: bool = False) -> None:
+    """Write a text as ``write_bytes`` does."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"), private)
+
+
+def write_bytes(path: Path, data: bytes, private: bool = False) -> None:
+    """Write a file by renaming a finished one into place; parents are created.
+
+    A link that stands there is replaced, not followed. What is private only its owner can read.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(ALONE if private else 0o777, parents=True, exist_ok=True)
         handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-            Path(partial).chmod(0o644)  # mkstemp's 0600 is meant for secrets
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+            if not private:
+                Path(partial).chmod(0o666 & ~_masked())
             Path(partial).replace(path)
         except BaseException:
             Path(partial).unlink(missing_ok=True)
@@ -78,6 +88,13 @@ def write_text(path: Path, text: str) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise PitstopError(f"cannot write {path}: {reason}; choose another place") from None
+
+
+def _masked() -> int:
+    """What the user lets others not do with new files; asking for it means setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 class _UnreadableError(Exception):

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from pitstop.core.private import private
 from pitstop.profile.attempt import attempt
 from pitstop.profile.options import CANNOT_BEGIN, FIRST, Options, take_options
 from pitstop.profile.stacks import answer_questions, stop_answering
@@ -148,5 +149,9 @@ def _tell_about(folder: str) -> None:
         "python": platform.python_version(),
         "torch": str(torch.__version__),
     }
-    with contextlib.suppress(OSError):
-        (Path(folder) / "about.json").write_text(json.dumps(about), encoding="utf-8")
+    path = Path(folder) / "about.json"
+    with (
+        contextlib.suppress(OSError),
+        open(path, "w", encoding="utf-8", opener=private) as stream,
+    ):
+        json.dump(about, stream)

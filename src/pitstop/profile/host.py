@@ -9,6 +9,8 @@ from typing import Any
 
 import psutil
 
+from pitstop.core.private import private
+
 EVERY_SECONDS = 1.0  # sensors change slowly, and asking the driver is not free
 WORKING = ("user", "nice", "system", "irq", "softirq", "steal")
 OWN_TIMES = 4  # of a process: user and system, its own and those of children that have ended
@@ -47,7 +49,10 @@ class HostMeter:
         self._written += 1
         if self._written % MOST_SAMPLES == 0:
             self._every *= 2
-        with contextlib.suppress(OSError), self._path.open("a", encoding="utf-8") as stream:
+        with (
+            contextlib.suppress(OSError),
+            open(self._path, "a", encoding="utf-8", opener=private) as stream,
+        ):
             stream.write(json.dumps(sample, separators=(",", ":")) + "\n")
 
 

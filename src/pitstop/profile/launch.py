@@ -21,6 +21,8 @@ from typing import IO, Any
 
 import pitstop
 from pitstop.core.errors import PitstopError
+from pitstop.core.printable import printable
+from pitstop.core.private import ALONE, own_folder
 from pitstop.profile import stacks
 from pitstop.profile.host import HostMeter
 from pitstop.profile.options import SITE, VARIABLE, Options
@@ -170,15 +172,14 @@ class _signals_passed_on:  # noqa: N801 reads as the statement it is used in
 def new_run_folder(root: Path, name: str) -> Path:
     """A fresh folder below ``root/.pitstop/runs``, or a temporary one where that cannot be."""
     stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{Path(name).name.removesuffix('.py') or 'run'}"
-    runs = root / ".pitstop" / "runs"
     try:
-        runs.mkdir(parents=True, exist_ok=True)
-        (root / ".pitstop" / ".gitignore").write_text("*\n")
+        runs = own_folder(root, "runs")
         folder = next(each for each in _names(runs / stem) if not each.exists())
-        folder.mkdir()
+        folder.mkdir(ALONE)
     except OSError as error:
         folder = Path(tempfile.mkdtemp(prefix="pitstop-"))
-        sys.stderr.write(f"pitstop: {runs}: {error.strerror}; recording to {folder} instead\n")
+        why = f"{error.filename}: {error.strerror}"
+        sys.stderr.write(f"pitstop: {printable(why)}; recording to {folder} instead\n")
     return folder
 
 

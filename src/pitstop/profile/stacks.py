@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from pitstop.core.private import ALONE_FILE
+
 TOLD = ".told"  # the file's ending when nobody is to ask any more
 PATIENCE_SECONDS = 20  # before the first question; each later one waits twice as long
 ANSWER_SECONDS = 0.5  # that a process may take before the next is asked
@@ -25,7 +27,7 @@ def answer_questions(folder: Path) -> Path | None:
         return None  # another system, or a script that uses this signal itself
     path = folder / f"stacks-{os.getpid()}.txt"
     try:
-        open_file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o666)
+        open_file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, ALONE_FILE)
     except OSError:
         return None
     faulthandler.register(QUESTION, file=open_file)  # a number: nobody warns that it is not closed

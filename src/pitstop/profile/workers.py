@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pitstop.core.private import ALONE_FILE
 from pitstop.profile.attempt import attempt
 from pitstop.profile.sampler import Sampler
 
@@ -27,7 +28,7 @@ def sample_worker(folder: Path) -> Callable[[], Any]:
     if len(list(folder.glob("workers-*.json"))) >= MOST_WORKERS:
         return lambda: None
     path = folder / f"workers-{os.getppid()}-{os.getpid()}.json"
-    path.touch()
+    path.touch(ALONE_FILE)
 
     def write(rows: list[list[Any]]) -> None:
         attempt(path.write_text, json.dumps(rows))

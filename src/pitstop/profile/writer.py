@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pitstop.core.private import private
+
 FULL_ROWS = 20_000  # slices written before thinning begins, and again at each doubling
 WINDOW_ROWS = 256  # slices kept or left out together, so that neighbouring steps stay together
 FLUSH_US = 500_000  # what a killed process loses at most, besides what is only noted
@@ -57,7 +59,7 @@ class Writer:
         if self._broken or not lines:
             return
         try:
-            with self._path.open("a", encoding="utf-8") as stream:
+            with open(self._path, "a", encoding="utf-8", opener=private) as stream:
                 stream.write("\n".join(lines) + "\n")
         except OSError as error:
             self._broken = True

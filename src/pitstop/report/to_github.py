@@ -5,13 +5,15 @@ from pitstop.core.printable import printable_value
 from pitstop.core.report import Report
 
 SUFFIX = ".annotations"
+MARK = "::debug::pitstop "  # in what was written by this
 LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def render(report: Report) -> str:
     """One ``::warning file=...`` line per finding, then the verdict for the log."""
     report = printable_value(report)
-    lines = [_line(finding) for finding in report.findings]
+    lines = [f"{MARK}{report.command}"]  # which a log hides
+    lines += [_line(finding) for finding in report.findings]
     lines += [f"skipped: {line}" for line in report.skipped]
     return "\n".join([*lines, report.verdict]) + "\n"
 

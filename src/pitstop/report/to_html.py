@@ -17,6 +17,7 @@ from pitstop.report import charts, waterfall, wording
 from pitstop.report.module_tree import module_tree
 
 SUFFIX = ".html"
+MARK = '<meta name="generator" content="pitstop">'  # in what was written by this
 FOLDER = Path(__file__).parent / "page"
 MOST_OPERATIONS = 40  # by time above the floor; what comes after is noise
 

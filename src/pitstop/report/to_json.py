@@ -4,6 +4,7 @@ from pitstop.core import store
 from pitstop.core.report import Report
 
 SUFFIX = ".json"
+MARK = '"kind": "Report"'  # in what was written by this
 
 
 def render(report: Report) -> str:

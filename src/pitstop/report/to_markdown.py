@@ -20,6 +20,7 @@ from pitstop.report.wording import (
 )
 
 SUFFIX = ".md"
+MARK = "### pitstop "  # in what was written by this
 
 
 def render(report: Report) -> str:

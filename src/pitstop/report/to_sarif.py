@@ -14,6 +14,7 @@ from pitstop.core.printable import printable_json
 from pitstop.core.report import Report
 
 SUFFIX = ".sarif"
+MARK = '"name": "pitstop"'  # in what was written by this
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {"error": "error", "warning": "warning", "note": "note"}
 ROOT = "%SRCROOT%"  # what code hosts call the top of the repository

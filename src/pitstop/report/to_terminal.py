@@ -25,6 +25,7 @@ from pitstop.report.wording import (
 )
 
 SUFFIX = ".txt"
+MARK = "Verdict  "  # in what was written by this
 LONGEST_NAME = 20  # of a file, in a column that has room for eight more at least
 STYLES = {
     "ok": "green",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Edit
@@ -48,12 +49,7 @@ def write_patch(
         raise PitstopError(f"{target} exists already; give --force to replace it")
     patch = make_patch(kept, evidence, words, here)
     if patch.text:
-        try:
-            target.write_bytes(patch.text.encode("utf-8", "surrogateescape"))
-        except OSError as error:
-            raise PitstopError(
-                f"cannot write {target}: {error.strerror}; make it writable"
-            ) from None
+        store.write_bytes(target, patch.text.encode("utf-8", "surrogateescape"))
     return patch
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
+from pitstop.core.private import own_folder
 from pitstop.core.units import count
 from pitstop.tune.change import Goal
 
@@ -51,9 +52,13 @@ class Sources:
 def begin(root: Path, session: Session) -> Path:
     """A new folder for a search below ``root``, named after time and script."""
     stem = re.sub(r"[^\w.-]", "-", session.name.removesuffix(".py"))
-    folder = root / SESSIONS / f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}"
+    try:
+        folder = own_folder(root, "tune", f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}")
+    except OSError as error:
+        raise PitstopError(
+            f"{error.filename}: {error.strerror}; a search needs a folder to write to"
+        ) from None
     store.save(folder / FILE, session)
-    (root / ".pitstop" / ".gitignore").write_text("*\n", encoding="utf-8")
     return folder
 
 
@@ -85,9 +90,8 @@ def check_source(folder: Path, files: dict[str, str]) -> None:
 def remember(folder: Path, result: Path) -> None:
     """Keep a copy of what the search has written for the user, if it has."""
     copy = folder / WRITTEN / result.name
-    copy.parent.mkdir(exist_ok=True)
     if result.exists():
-        copy.write_bytes(result.read_bytes())
+        store.write_bytes(copy, result.read_bytes(), private=True)
     else:
         copy.unlink(missing_ok=True)
 

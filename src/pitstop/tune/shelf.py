@@ -66,4 +66,4 @@ class Shelf:
         text = store.dumps(held) if self._folder else ""
         if self._folder and len(text) <= store.LARGEST_BYTES:
             with suppress(PitstopError):
-                store.write_text(self._folder / f"{which.name}.json", text)
+                store.write_text(self._folder / f"{which.name}.json", text, private=True)

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import msgspec
 
+from pitstop.core import store
 from pitstop.core.comparison import Comparison
 from pitstop.core.errors import PitstopError
+from pitstop.core.reading import read_regular
 from pitstop.tune.plan import Value, Wanted
 from pitstop.tune.track import Changes
 
@@ -56,23 +58,16 @@ def write_tuned(path: Path, kept: Changes, proof: Comparison | None, origin: Ori
         if wanted.options:
             pairs = ", ".join(_table(dict(wanted.options)))
             lines.append(f"options = {{ {pairs} }}")
-    try:
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise PitstopError(
-            f"cannot write {path}: {error.strerror}; choose another --tuned"
-        ) from None
+    store.write_text(path, "\n".join(lines) + "\n")
 
 
 def read_tuned(path: Path) -> Changes:
     """The changes of a file, in the order in which they were kept."""
     try:
-        if path.stat().st_size > LARGEST_BYTES:
-            raise PitstopError(f"{path}: larger than 64 KiB, so not a file of kept changes")
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+        fields = tomllib.loads(read_regular(path, LARGEST_BYTES).decode("utf-8"))
     except OSError as error:
         raise PitstopError(f"{path}: {error.strerror}; `pitstop tune SCRIPT` writes one") from None
-    except ValueError as error:  # TOML that is none, or bytes that are no text
+    except (ValueError, RecursionError) as error:  # TOML that is none, or bytes that are no text
         raise PitstopError(f"{path}: not valid TOML: {error}") from None
     schema = fields.get("schema")
     if type(schema) is not int or not 1 <= schema <= SCHEMA:
