@@ -45,6 +45,7 @@ def test_a_value_is_masked_where_its_name_says_that_it_is_a_secret(words):
         ["train.py", "--key-frames", "4", "--keyframes=4", "--monkey", "x", "--turkey=y"],
         ["train.py", "--use-auth-token", "--lr", "1e-4"],
         ["train.py", "git+ssh://git@host/x", "a@b.c", "x==y", "--token"],
+        ["train.py", "--glob", "***"],
         ["-m", "mypackage.keys", "configs/token.yaml", "data:/x"],
         [],
     ],

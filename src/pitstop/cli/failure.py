@@ -12,6 +12,7 @@ import click
 
 from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable, printable_lines
+from pitstop.core.secrets import masked_text
 
 ISSUES = "please report it with that file"
 
@@ -34,7 +35,8 @@ def say_error(error: BaseException) -> None:
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             say(f"pitstop: {error.strerror}: make some room, then try again")
         case _:
-            what = printable(f"{type(error).__name__}: {error}".removesuffix(": "))
+            what = f"{type(error).__name__}: {error}".removesuffix(": ")
+            what = printable(masked_text(what))
             say(f"pitstop: unexpected {what}; {_kept(error)}")
 
 
@@ -44,7 +46,7 @@ def _kept(error: BaseException) -> str:
     try:
         handle, path = tempfile.mkstemp(prefix="pitstop-", suffix=".traceback")
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(text)
+            stream.write(masked_text(text))
     except OSError:
         last = traceback.extract_tb(error.__traceback__)[-1]
         return f"raised at {last.filename}:{last.lineno}, and no file could be written: report it"

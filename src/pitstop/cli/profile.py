@@ -71,7 +71,7 @@ def command(
     words = launch.command_line(script, module, nproc_per_node)
     launcher = launch.is_launcher(script) or nproc_per_node is not None
     folder = launch.new_run_folder(Path.cwd(), "run" if redact else script[0])
-    run = runs.Run(() if redact else tuple(words), runs.now(), warmup)
+    run = runs.begun(() if redact else words, warmup)
     store.save(folder / "run.json", run)
     options = Options(
         folder=str(folder),

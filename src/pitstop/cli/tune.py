@@ -82,6 +82,9 @@ def command(
     folder = None
     if resume:
         folder, asked = session.find(Path.cwd(), resume)
+        typed = (*(["-m"] if module else []), *script)
+        words = launch.command_line(script, module, None) if script else []
+        asked = session.typed_again(asked, folder, words, typed)
         asked = replace(asked, budget_minutes=budget or asked.budget_minutes)
         varied = asked.vary
     if not (output.force or varied):  # a sweep keeps nothing

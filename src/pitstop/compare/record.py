@@ -48,6 +48,7 @@ def words(command: str) -> list[str]:
         raise PitstopError(f"{command!r}: {error}; check its quotes") from None
     if not found:
         raise PitstopError("an empty command: quote it as you would type it")
+    launch.refuse_masked(found)
     if found[0].endswith(".py") or found[0] == "-m":
         return [sys.executable, *found]
     if shutil.which(found[0]) is None:
@@ -72,7 +73,7 @@ def record(
     command has ended.
     """
     folder.mkdir(ALONE, parents=True, exist_ok=True)
-    run = runs.Run(tuple(command), runs.now(), warmup)
+    run = runs.begun(command, warmup)
     store.save(folder / "run.json", run)
     options = Options(
         folder=str(folder.absolute()),

@@ -1,6 +1,7 @@
 """Errors: the one exception that a user is meant to see."""
 
 from pitstop.core.printable import printable
+from pitstop.core.secrets import masked_text
 
 
 class PitstopError(Exception):
@@ -13,5 +14,5 @@ class PitstopError(Exception):
         super().__init__(message, *below)
 
     def __str__(self) -> str:
-        message, *below = (printable(str(each)) for each in self.args)
+        message, *below = (printable(masked_text(str(each))) for each in self.args)
         return "\n  ".join([message, *below])

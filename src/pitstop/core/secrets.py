@@ -9,7 +9,15 @@ from collections.abc import Iterator, Sequence
 
 MASK = "***"
 ANYWHERE = {"secret", "password", "passwd", "passphrase", "credential", "credentials", "apikey"}
-LAST = {"token", "key", "keys", "auth", "authorization", "bearer", "pwd"}  # not the key of key_frames
+LAST = {
+    "token",
+    "key",
+    "keys",
+    "auth",
+    "authorization",
+    "bearer",
+    "pwd",
+}  # not key_frames
 ENDINGS = ("token", "secret", "password", "apikey", "accesskey")  # of a word such as hftoken
 
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")  # hf_token, hfToken, HF-TOKEN: hf, token
@@ -47,8 +55,12 @@ def masked_source(line: str) -> str:
 
 
 def is_masked(words: Sequence[str]) -> bool:
-    """Whether something is missing in these words: they cannot be run."""
-    return any(MASK in word for word in words)
+    """Whether the place of a secret holds the mask: these words cannot be run."""
+    filled = [word.replace(MASK, "filled") for word in words]
+    return any(
+        MASK in word and full != hidden
+        for word, full, hidden in zip(words, filled, masked_words(filled), strict=True)
+    )
 
 
 def _masked(words: Sequence[str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -23,6 +23,7 @@ import pitstop
 from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable
 from pitstop.core.private import ALONE, own_folder
+from pitstop.core.secrets import is_masked
 from pitstop.profile import stacks
 from pitstop.profile.host import HostMeter
 from pitstop.profile.options import SITE, VARIABLE, Options
@@ -46,6 +47,7 @@ def command_line(target: tuple[str, ...], module: bool, processes: int | None) -
         raise PitstopError(
             "no script given: end the command with SCRIPT [ARGS ...], or -m MODULE [ARGS ...]"
         )
+    refuse_masked(target)
     if is_launcher(target):
         return list(target)
     if not module and not Path(target[0]).is_file():
@@ -60,6 +62,12 @@ def command_line(target: tuple[str, ...], module: bool, processes: int | None) -
             *script,
         ]
     return [sys.executable, *script]
+
+
+def refuse_masked(words: Sequence[str]) -> None:
+    """A command copied from a report lacks its secrets; a script must not get the mask instead."""
+    if is_masked(words):
+        raise PitstopError("*** stands for a secret that was not kept: type its value in its place")
 
 
 def is_launcher(target: tuple[str, ...]) -> bool:

@@ -1,6 +1,7 @@
 """Runs: the recordings below ``.pitstop/runs``, newest last."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
@@ -10,6 +11,7 @@ import msgspec
 
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
+from pitstop.core.secrets import masked_words
 
 RUNS = Path(".pitstop") / "runs"
 NEAREST = 3  # recordings named when none or several match
@@ -42,6 +44,11 @@ class About:
     gpu: str = ""
     python: str = ""
     torch: str = ""
+
+
+def begun(command: Sequence[str], warmup: int) -> Run:
+    """The description of a run that begins now; secrets in its command are not kept."""
+    return Run(masked_words(command), now(), warmup)
 
 
 def now() -> str:

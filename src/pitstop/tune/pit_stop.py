@@ -15,6 +15,7 @@ from pitstop.core.evidence import Evidence
 from pitstop.core.ledger import Ledger
 from pitstop.core.machine import Machine
 from pitstop.core.report import Report
+from pitstop.core.secrets import masked_words
 from pitstop.core.units import count, minutes
 from pitstop.diagnose.recording import Recording
 from pitstop.profile import runs
@@ -143,7 +144,7 @@ def _search(
     about = About(
         asked.name,
         asked.goal,
-        " ".join(asked.typed),
+        shlex.join(masked_words(asked.typed)),
         written,
         _after(asked, course, found, profile, screen),
         (*patched, *chosen.left_out),
@@ -236,7 +237,7 @@ def _kept(asked: Session, folder: Path, tuned: Path, found: Found, profile: Repo
     machine = profile.machine or Machine()
     torch = machine.package("torch")
     origin = Origin(
-        " ".join(asked.typed),
+        shlex.join(masked_words(asked.typed)),
         runs.now(),
         machine.gpus[0].name if machine.gpus else f"{machine.cpu}, {count(machine.cores, 'core')}",
         torch.version if torch else "",

@@ -1,13 +1,16 @@
 """Session: what was asked of one search, kept with its runs so that it can be resumed."""
 
 import re
+import shlex
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.private import own_folder
+from pitstop.core.secrets import is_masked, masked_words
 from pitstop.core.units import count
 from pitstop.tune.change import Goal
 
@@ -58,7 +61,8 @@ def begin(root: Path, session: Session) -> Path:
         raise PitstopError(
             f"{error.filename}: {error.strerror}; a search needs a folder to write to"
         ) from None
-    store.save(folder / FILE, session)
+    words, typed = masked_words(session.words), masked_words(session.typed)
+    store.save(folder / FILE, replace(session, words=words, typed=typed))
     return folder
 
 
@@ -71,6 +75,27 @@ def find(root: Path, name: str) -> tuple[Path, Session]:
         hint = f": choose from {', '.join(each.name for each in (found or known)[-3:])}"
         raise PitstopError(f"{name!r} {problem}{hint if known else ''}")
     return found[0], store.load(found[0] / FILE, Session)
+
+
+def typed_again(
+    asked: Session, folder: Path, words: Sequence[str], typed: Sequence[str]
+) -> Session:
+    """The session with its command as it was typed now, which brings the secrets that it lacks.
+
+    Without a command it is the one that was kept, if nothing is missing in it.
+    """
+    if not typed:
+        if is_masked(asked.words):
+            raise PitstopError(
+                "what is secret in the command was not kept: give it again, as in "
+                f"pitstop tune --resume {folder.name} {shlex.join(asked.typed)}"
+            )
+        return asked
+    if masked_words(typed) != asked.typed:
+        raise PitstopError(
+            f"this search is of {shlex.join(asked.typed)}: leave --resume away to begin another one"
+        )
+    return replace(asked, words=tuple(words), typed=tuple(typed))
 
 
 def check_source(folder: Path, files: dict[str, str]) -> None:
