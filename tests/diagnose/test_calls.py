@@ -104,11 +104,29 @@ def test_below_a_call_are_all_calls_it_makes():
 
 
 def test_in_an_accumulated_step_the_calls_of_each_batch_repeat():
-    assert groups(*[call("encoder", 1), call("encoder", 2)] * 2, passes=2) == [(0, 1), (2, 3)]
+    calls = [call("encoder", at, passes=(batch,)) for batch in (0, 1) for at in (1, 2)]
+    assert groups(*calls, passes=2) == [(0, 1), (2, 3)]
 
 
-def test_calls_that_no_even_share_of_the_backward_passes_explains_are_left_alone():
+def test_an_accumulated_step_with_one_call_for_each_batch_repeats_nothing():
+    assert groups(*[call("model", 1, passes=(batch,)) for batch in (0, 1)], passes=2) == []
+
+
+def test_older_recordings_do_not_tell_which_pass_needs_which_call():
     assert groups(*[call("discriminator", 1)] * 3, passes=2) == []
+
+
+def test_a_critic_s_real_and_made_up_pictures_are_a_pair_and_the_generator_s_are_not():
+    fooled = call("critic", 8, passes=(0,), interval=0)
+    real, made = (call("critic", at, passes=(1,), interval=1) for at in (11, 12))
+    assert groups(fooled, real, made, passes=2) == [(1, 2)]
+    apart = replace(real, passes=(0,)), replace(made, passes=(1,))
+    assert groups(*apart, replace(fooled, passes=(2,), interval=2), passes=3) == [(0, 1)]
+
+
+def test_calls_with_an_optimizer_step_between_them_have_other_weights():
+    steps = [call("critic", 11, passes=(number,), interval=number) for number in range(3)]
+    assert groups(*steps, passes=3) == []
 
 
 def test_without_a_backward_pass_all_equal_calls_repeat():

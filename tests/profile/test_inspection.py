@@ -377,3 +377,36 @@ def notes(micros, device=None):
 def test_on_a_cpu_one_slow_moment_is_not_the_operations(device, expected):
     evidence = read_inspection([notes(10.0, device), notes(900.0, device)])
     assert evidence.operations[0].micros == expected
+
+
+def test_a_call_knows_its_backward_passes_its_optimizer_interval_and_what_it_is_fed(inspected):
+    before = (
+        TRAINING + "critic = nn.Linear(8, 1)\nsecond = torch.optim.SGD(critic.parameters(), 1)\n"
+    )
+    step = """
+    made = model(x)
+    fooled = critic(made).mean()
+    (fooled + head(made).mean()).backward()
+    optimizer.step()
+    second.zero_grad()
+    (critic(x).mean() - critic(made.detach()).mean()).backward()
+    second.step()
+    optimizer.zero_grad()
+    ends()
+"""
+    evidence, _ = inspected(before, step)
+    found = [(each.passes, each.interval, each.fed) for each in named(evidence, "Linear")]
+    assert found == [((0,), 0, True), ((1,), 1, False), ((1,), 1, False)]
+
+
+def test_what_is_summed_is_marked_and_functions_are_told_by_their_class(inspected, monkeypatch):
+    monkeypatch.setattr("pitstop.profile.watch.MOST_OPERATIONS", 3)
+    step = "loss = head(model(x).relu()).mean()  # relu" + UPDATE
+    evidence, _ = inspected(TRAINING, step)
+    assert sum(not each.summed for each in evidence.operations) == 3
+    assert all(each.call == -1 for each in evidence.operations if each.summed)
+    nested = (
+        "class Deep(nn.Module):\n    def forward(self, x):\n        return x.sin()\ndeep = Deep()\n"
+    )
+    evidence, _ = inspected(TRAINING + nested, "loss = head(model(deep(x))).mean()" + UPDATE)
+    assert "Deep.forward" in {each.where.function for each in evidence.operations}

@@ -22,6 +22,7 @@ from pitstop.profile.runs import Run
 from pitstop.scan.run import scan
 
 MACHINE = "machine.json"
+BY_SIGNAL = 128  # exit codes of shells from here on are signals
 MOST_FILES = 60  # of the user's that ran: a scan of these takes a second
 NAMED = 3  # cleared suspicions, and files of open ones, said by name
 
@@ -37,7 +38,7 @@ def diagnosed(folder: Path, run: Run) -> Report:
     path = folder / MACHINE
     machine = store.load(path, Machine) if path.exists() else Machine()
     ranks = collect(folder, run.warmup)
-    if run.exit_code == 0:  # it ended by itself, so it never hung, wherever it was when asked
+    if not _was_ended(run.exit_code):  # it never hung, wherever it was when asked
         ranks = tuple(replace(each, stacks=()) for each in ranks)
     recording = Recording(ranks, machine)
     seen = _seen(recording)
@@ -46,6 +47,11 @@ def diagnosed(folder: Path, run: Run) -> Report:
     shown = merged.findings[: len(found)]
     report = tell(recording, shown, run.name, run.exit_code, str(Path.cwd()))
     return replace(report, notes=(*report.notes, *_on_the_source(merged)))
+
+
+def _was_ended(code: int | None) -> bool:
+    """Whether somebody ended the run: a signal did, or Ctrl-C, as Python and shells tell it."""
+    return code is None or code < 0 or code >= BY_SIGNAL
 
 
 def _on_the_source(merged: Merged) -> Iterator[str]:

@@ -154,6 +154,7 @@ class Operation:
     waits: bool = False  # the thread waits for the device, or the device for the thread: a sync
     phase: str = ""  # "wait" (for a batch), "backward", "optimizer" or "saving"; empty: none
     layout_micros: float = 0.0  # of the device time: kernels that only change the memory layout
+    summed: bool = False  # over shapes and module calls: too small to be listed one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,9 @@ class ModuleCall:
     content: str = ""  # checksum of the inputs; of outermost frozen modules only
     through: tuple[Line, ...] = ()  # the user's lines from ``where`` out to the call it is in
     again: bool = False  # it got the same content in an earlier inspected step
+    interval: int = 0  # optimizer steps before it in the step: between two, weights are the same
+    passes: tuple[int, ...] = ()  # backward passes that need its result, in their order
+    fed: bool = True  # an input asks for a gradient; true as well where nobody looked
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from pitstop.diagnose.operations import UNTIED
 from pitstop.diagnose.place import label
 
 NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # a whole part of a path: ``blocks.3.norm``
+LONGEST_FUNCTION = 100  # lines; older recordings have no classes, and all functions are `forward`
 DIGITS = re.compile(r"(\d+)")
-LONGEST_FUNCTION = 100  # lines; farther apart are the ``forward`` of two modules
 LOSS_SHAPES = ("[]@", "[1]@")  # what a backward pass starts from: one number
 
 
@@ -109,9 +109,9 @@ def backward_passes(evidence: Evidence) -> int:
 def repeats(evidence: Evidence, tree: CallTree) -> list[tuple[int, ...]]:
     """Calls of one module that one batched call could replace, by position; outermost groups only.
 
-    They are made from the same call around them, on equal shapes, and none needs the result of
-    another. What the script itself calls is told apart by its backward passes: the batches of
-    an accumulated step each have their own, and are no repeats.
+    They are made from the same call around them, on equal shapes, with the same weights: no
+    optimizer steps between them. None needs the result of another. What one line calls for several
+    backward passes are the batches of an accumulated step, and no repeats.
     """
     zeroed = {position for each in evidence.zeroed for position in each.calls}
     alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
@@ -119,29 +119,34 @@ def repeats(evidence: Evidence, tree: CallTree) -> list[tuple[int, ...]]:
         idle = call.recomputed or call.unused or position in zeroed
         if not idle and not call.chained and call.parameters:
             module = (call.parent, call.path, call.kind, call.parameters)
-            mode = (call.shapes, call.frozen, call.training, call.graph)
+            mode = (call.shapes, call.frozen, call.training, call.graph, call.interval)
             alike[*module, *mode].append(position)
     passes = backward_passes(evidence)
     groups = [
         group
         for positions in alike.values()
-        for group in (_by_pass(positions, passes) if _from_script(tree, positions) else [positions])
+        for group in _stackable(tree, positions, passes)
         if len(group) > 1
     ]
     members = {position for group in groups for position in group}
     return [tuple(group) for group in groups if members.isdisjoint(tree.above(group[0]))]
 
 
-def _from_script(tree: CallTree, positions: list[int]) -> bool:
-    return tree.calls[positions[0]].parent < 0
-
-
-def _by_pass(positions: list[int], passes: int) -> list[list[int]]:
-    """Calls split evenly over the backward passes; none where that does not come out even."""
-    each, left = divmod(len(positions), max(1, passes))
-    if left:
-        return []
-    return [positions[start : start + each] for start in range(0, len(positions), each)]
+def _stackable(tree: CallTree, positions: list[int], passes: int) -> list[list[int]]:
+    """Calls that one backward pass needs, or that several lines make for one pass each."""
+    calls = [tree.calls[position] for position in positions]
+    if calls[0].parent >= 0:
+        return [positions]
+    if passes > 1 and not any(call.passes for call in tree.calls):
+        return []  # recorded by an older release: nobody knows which pass needs which
+    needed: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for position, call in zip(positions, calls, strict=True):
+        needed[call.passes].append(position)
+    lines = {tree.calls[group[0]].where for group in needed.values()}
+    alone = all(len(group) == 1 for group in needed.values())
+    if alone and len(lines) == len(positions):
+        return [positions]  # a critic's real and made-up pictures, each with a pass of its own
+    return list(needed.values())
 
 
 def lines_of(tree: CallTree, positions: Iterable[int]) -> tuple[Line, ...]:

@@ -15,6 +15,7 @@ from pitstop.diagnose.recording import Recording
 WORTH_MENTIONING = 0.05  # share of the step in which the GPU waits; below this it is noise
 WORTH_ON_A_CPU = 0.20  # of the step there: a small step has a tenth anyway, and workers take cores
 FAR_LESS = 0.5  # of the mean wait, in the second half of the run: the first was no usual one
+FEWEST_STEPS = 2  # undisturbed ones: the first batch of all is waited for in every run
 HANDOVER_MS = 2.0  # a batch from a worker costs 1 to 2 ms itself: no setting saves less than that
 
 
@@ -58,7 +59,7 @@ def saved_by_workers(wait: Wait, cores: int) -> float:
 def wait_for_data(recording: Recording) -> Wait | None:
     """The wait for the loader that feeds the steps, where one can be shortened."""
     ledger, loader = recording.ledger, feeding_loader(recording.evidence)
-    if ledger is None or loader is None:
+    if ledger is None or loader is None or len(recording.evidence.steady) < FEWEST_STEPS:
         return None
     ms, step_ms = ledger.total("data"), ledger.step_ms
     mean_ms, mean_step_ms = _mean_wait(recording.evidence, loader, ledger.device == "cuda")

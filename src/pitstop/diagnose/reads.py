@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from pitstop.core.evidence import Line, Operation
 from pitstop.core.ledger import Ledger, Row
-from pitstop.diagnose.operations import EMPTYING, by_line, short
+from pitstop.diagnose.operations import EMPTYING, by_line, short, tensors
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.row_loops import READ, READERS, ROWS, VIEWS, is_beside, rows_taken
+from pitstop.diagnose.row_loops import READ, READERS, ROWS, VIEWS, is_beside
 from pitstop.diagnose.transfers import copy_lines
 
 WORTH_MENTIONING = 0.01  # of the step, on a GPU; a suspicion that costs less is cleared
@@ -84,7 +84,14 @@ def _takes_for(near: Line, line: Line, operations: list[Operation], reads: int) 
     """Whether a line beside does nothing but take the rows that are read."""
     takes = {short(each) for each in operations} <= {*ROWS, *VIEWS}
     beside = near != line and is_beside(near, line)
-    return beside and takes and rows_taken(operations) >= reads
+    return beside and takes and sum(map(_taken, operations)) >= reads
+
+
+def _taken(operation: Operation) -> int:
+    """The rows that it takes, however many walks they are of."""
+    given = tensors(operation)
+    all_of_them = short(operation) == "unbind" and given and given[0].sizes
+    return operation.calls * (given[0].sizes[0] if all_of_them else 1)
 
 
 def _has_to_wait(operations: list[Operation]) -> bool:

@@ -46,15 +46,22 @@ def row_loops(evidence: Evidence) -> Iterator[RowLoop]:
 
 
 def rows_taken(operations: Iterable[Operation]) -> int:
-    """How many rows one call takes from tensors: one by its number, or all that there are."""
-    counts: Counter[tuple[str, int]] = Counter()
+    """How many rows one walk takes from a tensor: one by its number, or all that there are.
+
+    A walk ends with its tensor, however often the line begins another. What was summed over
+    module calls is nobody's walk.
+    """
+    most, chosen, longest = 0, Counter[int](), Counter[int]()
     for each in operations:
         given = tensors(each)
-        if short(each) == "select" and given:
-            counts["select", each.call] += each.calls
-        elif short(each) == "unbind" and given and given[0].sizes:
-            counts["unbind", each.call] += each.calls * given[0].sizes[0]
-    return max(counts.values(), default=0)
+        if each.summed or not given or not given[0].sizes:
+            continue
+        if short(each) == "select":
+            chosen[each.call] += each.calls
+            longest[each.call] = max(longest[each.call], *given[0].sizes)
+        elif short(each) == "unbind":
+            most = max(most, given[0].sizes[0])
+    return max([most, *(min(calls, longest[call]) for call, calls in chosen.items())])
 
 
 def is_beside(near: Line, line: Line) -> bool:
@@ -66,5 +73,5 @@ def _ran(operations: Iterable[Operation], rounds: int) -> set[str]:
     """The operations that ran at least so often, whatever their shapes."""
     counts: Counter[str] = Counter()
     for each in operations:
-        counts[short(each)] += each.calls
+        counts[short(each)] += 0 if each.summed else each.calls
     return {name for name, calls in counts.items() if calls >= rounds}

@@ -50,13 +50,19 @@ class Call:
     chained: bool = False
     graph: bool = False
     produced: bool = False  # returned a tensor, so that it can be asked whether that was used
+    asks: bool = False  # an input asks for a gradient
+    interval: int = 0  # optimizer steps before it
 
-    def row(self, unused: bool) -> list[Any]:
-        """The call as ``inspection`` reads it: the fields of ``ModuleCall`` in their order."""
+    def row(self, unused: bool, passes: list[int]) -> list[Any]:
+        """The call as ``inspection`` reads it: the fields of ``ModuleCall`` in their order.
+
+        ``again`` is told later, when the steps before are known.
+        """
         shapes, content = " ".join(self.shapes), "-".join(self.content)
         flags = [self.training, self.graph, self.recomputed, unused, self.chained]
         known = [self.path, self.kind, self.line, self.parent, shapes, self.inputs, self.frozen]
-        return [*known, self.parameters, *flags, content, self.through]
+        since = [self.interval, passes, self.asks]
+        return [*known, self.parameters, *flags, content, self.through, False, *since]
 
 
 class Calls:
@@ -67,6 +73,7 @@ class Calls:
         self.all: list[Call] = []
         self.autocast = ""  # the type that the first model call ran under, if any
         self.device = ""
+        self.steps = 0  # of optimizers so far
         self.returned = 0  # bits behind what the outermost calls gave back
         self._tree = tree
         self._dependence = dependence
@@ -184,6 +191,7 @@ class Calls:
             normalises=isinstance(module, _NormBase),
             new=new,
             through=through,
+            interval=self.steps,
         )
 
     def _given(self, call: Call, values: Any) -> None:
@@ -193,6 +201,7 @@ class Calls:
         call.shapes += [shapes_of(tensors)] if tensors else []
         earlier = self._own.get(id(call.module()), 0) & ~call.bit
         call.chained |= bool(self._dependence.bits(tensors) & earlier)
+        call.asks |= any(each.requires_grad for each in tensors)
         call.fed |= self._dependence.bits([each for each in tensors if each.requires_grad])
         if tensors and self._is_outermost_frozen(call):
             with _disable_current_modes():

@@ -58,6 +58,16 @@ class Flow:
         self.gradients.asks(each for top in self.tree.tops() for each in top.parameters())
         self.gradients.begins(line, bits)
 
+    def steps(self, optimizer: Any) -> None:
+        """An optimizer is about to step: calls after that have other weights."""
+        self.calls.steps += 1
+        self.gradients.steps(optimizer)
+
+    def passes(self, position: int) -> list[int]:
+        """The backward passes that a call is behind."""
+        bit = self.calls.all[position].bit
+        return [number for number, (_, bits) in enumerate(self.gradients.passes) if bits & bit]
+
     def learnt(self) -> None:
         """It is over."""
         self._learning -= 1

@@ -97,7 +97,10 @@ class Inspector:
         self.trail = Trail(born, flow.origins, first, next_number() - 1)
         rows = parameters(tops, flow.tree, flow.gradients, flow.discarded())
         return {
-            "calls": [call.row(position in unused) for position, call in enumerate(calls)],
+            "calls": [
+                call.row(position in unused, flow.passes(position))
+                for position, call in enumerate(calls)
+            ],
             "zeroed": [row for row in zeroed if self._zeros is None or row[0] in self._zeros],
             "rebuilt": [
                 position

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
-Place = tuple[str, int, str]  # file, line and function
+Place = tuple[str, int, str]  # file, line and function, with its class
 
 OUR_ROOMS = {"profile": "hidden", "tune": "hidden", "workloads": "user"}  # the systems we bring
 INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")  # of the user's home, of PYTHONPATH
@@ -30,9 +30,9 @@ def user_line(frame: FrameType | None, until: str = "") -> Place:
         code = frame.f_code
         origin = origin_of(code.co_filename)
         if origin == "user":
-            return code.co_filename, line_of(frame), code.co_name
+            return code.co_filename, line_of(frame), code.co_qualname
         if origin == "library":
-            library = code.co_filename, line_of(frame), code.co_name
+            library = code.co_filename, line_of(frame), code.co_qualname
         frame = frame.f_back
     return library or NOWHERE
 
@@ -66,7 +66,7 @@ def lines_within(frame: FrameType | None, inside: str, most: int) -> list[Place]
         code = frame.f_code
         origin = origin_of(code.co_filename)
         if origin == "user":
-            found.append((code.co_filename, line_of(frame), code.co_name))
+            found.append((code.co_filename, line_of(frame), code.co_qualname))
         elif origin == "hidden" and code.co_name == ENGINE:
             break
         calls += origin == "hidden" and code.co_name == inside

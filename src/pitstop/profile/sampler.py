@@ -125,4 +125,4 @@ def _inside(frame: FrameType | None) -> str:
         frame = frame.f_back
     if innermost is None:
         return ""
-    return f"{'/'.join(Path(innermost.co_filename).parts[-2:])}:{innermost.co_name}"
+    return f"{'/'.join(Path(innermost.co_filename).parts[-2:])}:{innermost.co_qualname}"

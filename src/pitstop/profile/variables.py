@@ -55,7 +55,7 @@ def variables(frame: FrameType | None) -> Iterator[Variable]:
 
 def place_of(variable: Variable, line: int) -> Place:
     """A line of the function that holds the variable."""
-    return variable.code.co_filename, line, variable.code.co_name
+    return variable.code.co_filename, line, variable.code.co_qualname
 
 
 def assigned(variable: Variable) -> Assigned | None:

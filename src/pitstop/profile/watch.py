@@ -62,7 +62,7 @@ class Watch(TorchDispatchMode):
         """Enter the mode; listen to module calls, optimizers and what leaves torch."""
         self.flow.calls.start()
         steps = register_optimizer_step_pre_hook(
-            lambda optimizer, *_: attempt(self.flow.gradients.steps, optimizer)
+            lambda optimizer, *_: attempt(self.flow.steps, optimizer)
         )
         self._undos = [
             self.flow.calls.stop,
@@ -117,7 +117,8 @@ class Watch(TorchDispatchMode):
             device = device_us.get(self._order[key])
             numbers = [int(calls), round(seconds * 1e6, 1), device, int(moved), int(flops)]
             layout = round(layout_us.get(self._order[key], 0.0), 1)
-            rows.append([name, line, shapes, *numbers, call, backward, waiting, phase, layout])
+            kind = [call, backward, waiting, phase, layout, False]
+            rows.append([name, line, shapes, *numbers, *kind])
         rows.sort(key=lambda row: -max(row[4], row[5] or 0))
         return [*rows[:MOST_OPERATIONS], *_summed(rows[MOST_OPERATIONS:])]
 
@@ -163,9 +164,7 @@ class Watch(TorchDispatchMode):
 
     def _stepping(self, original: Function) -> Function:
         """A gradient scaler's step, which is the optimizer's even where it is skipped."""
-        return told(
-            original, lambda given: self.flow.gradients.steps(argument(given, 1, "optimizer"))
-        )
+        return told(original, lambda given: self.flow.steps(argument(given, 1, "optimizer")))
 
     def _learning(self, original: Function) -> Function:
         """The backward function of torch, which tells of its begin and end."""
@@ -207,9 +206,9 @@ def _flops(func: Any, arguments: Any, options: Any, result: Any) -> int:
 
 
 def _summed(rows: list[list[Any]]) -> list[list[Any]]:
-    """Rows of equal name, line and kind as one, with their shapes where all have the same."""
+    """Rows of equal name, line and kind as one, marked; their shapes where all have the same."""
     sums: dict[Key, tuple[set[str], list[Any]]] = {}
-    for name, line, shape, *numbers, _, backward, waiting, phase, _ in rows:
+    for name, line, shape, *numbers, _, backward, waiting, phase, _, _ in rows:
         key = (name, line, backward, waiting, phase)
         shapes, total = sums.setdefault(key, (set(), [0, 0.0, None, 0, 0]))
         shapes.add(shape)
@@ -217,6 +216,6 @@ def _summed(rows: list[list[Any]]) -> list[list[Any]]:
             if number is not None:
                 total[place] = round((total[place] or 0) + number, 1)
     return [
-        [name, line, shapes.pop() if len(shapes) == 1 else "", *total, -1, *kind]
+        [name, line, shapes.pop() if len(shapes) == 1 else "", *total, -1, *kind, 0.0, True]
         for (name, line, *kind), (shapes, total) in sums.items()
     ]

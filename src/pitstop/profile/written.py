@@ -44,4 +44,4 @@ def _nans(code: CodeType) -> Iterator[Place]:
     lines = {number for _, _, number in code.co_lines() if number}
     for node in ast.walk(tree):
         if _names_nan(node) and isinstance(node, ast.expr) and node.lineno in lines:
-            yield path, node.lineno, code.co_name
+            yield path, node.lineno, code.co_qualname

@@ -13,8 +13,6 @@ from pitstop.diagnose.recording import Recording
 
 FUSABLE = {"Adam", "AdamW", "SGD"}
 WORTH_MENTIONING = 0.05  # of the step; fusing less than that cannot be measured
-WORTH_ON_A_CPU = 0.25  # of the step there: any small model spends a tenth in its optimizer
-MANY_TENSORS = 32  # fewer are a handful of calls, which fusing hardly shortens
 TRAFFIC_BYTES = 28  # for each number: Adam reads four floats and writes three
 FUSED_ON_A_CPU = (2, 4)  # the torch release from which a CPU has it too
 
@@ -24,8 +22,9 @@ def optimizer_not_fused(recording: Recording) -> Iterator[Finding]:
     """The optimizer updates in many small kernels where one would do.
 
     By default each step launches a chain of kernels over lists of parameters, and reads and
-    writes them several times over. `fused=True` does it in one pass. It matters where the step
-    is short or the parameters are many; rounding differs in the last digit.
+    writes them several times over. `fused=True` does it in one pass, on a GPU and on a CPU. How
+    much that saves depends on the share of the step that the optimizer takes, be its tensors few
+    or many. Rounding differs in the last digit.
 
     Bad:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
@@ -39,11 +38,10 @@ def optimizer_not_fused(recording: Recording) -> Iterator[Finding]:
         return
     spent_ms = max(evidence.median_ms("optimizer_ms"), ledger.total("optimizer"))
     tensors = sum(each.tensors for each in evidence.optimizers)
-    least = WORTH_MENTIONING if ledger.device == "cuda" else WORTH_ON_A_CPU
     for each in slow:
         ms = spent_ms * each.tensors / tensors if tensors else 0.0
         saved_ms = max(0.0, ms - _floor_ms(recording, each))
-        if each.tensors < MANY_TENSORS or ledger.share(saved_ms) < least:
+        if ledger.share(saved_ms) < WORTH_MENTIONING:
             continue
         yield Finding(
             f"`{each.name}` takes {of_step(ms, ledger)} for "
