@@ -7,6 +7,7 @@ from collections import defaultdict
 import pytest
 
 import pitstop.core.machine
+import pitstop.data.dataset
 from pitstop.cli.rules import every_rule
 from pitstop.core.rule import example
 from pitstop.report.rule_page import SUBJECTS, means
@@ -44,6 +45,14 @@ def test_has_a_code_a_summary_and_examples(rule):
 @seen_by("machine")
 def test_finds_the_bad_machine_and_not_the_good_one(rule):
     names = vars(pitstop.core.machine)
+    bad, good = (eval(example(rule.doc, heading), dict(names)) for heading in ("Bad", "Good"))
+    assert len(rule(bad)) == 1
+    assert rule(good) == []
+
+
+@seen_by("dataset")
+def test_finds_the_bad_dataset_and_not_the_good_one(rule):
+    names = vars(pitstop.data.dataset)
     bad, good = (eval(example(rule.doc, heading), dict(names)) for heading in ("Bad", "Good"))
     assert len(rule(bad)) == 1
     assert rule(good) == []

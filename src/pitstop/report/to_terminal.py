@@ -149,7 +149,7 @@ def _findings(report: Report) -> Iterator[Text]:
         yield _finding(finding)
         if index < EXCERPTS:
             yield from (Text(f"    {line}", style="dim") for line in finding.excerpt)
-        if report.ranks and finding.cure:
+        if finding.cure and (report.ranks or not finding.span):
             yield Text(f"    → {finding.cure}", style="green")
     if rest := len(known) - len(shown):
         yield Text(f"and {count(rest, 'finding')} more: --output FILE.html shows all", style="dim")

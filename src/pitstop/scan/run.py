@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pitstop.core.finding import Finding
+from pitstop.core.progress import Progress
 from pitstop.core.reading import read_regular
 from pitstop.core.report import Report
 from pitstop.core.units import count
@@ -17,7 +18,6 @@ from pitstop.scan.fixing import apply_fixes, may_be_applied
 from pitstop.scan.passes import Checked, Memory, check
 from pitstop.scan.plugins import load_plugins
 from pitstop.scan.pool import Pool
-from pitstop.scan.progress import Progress
 from pitstop.scan.selection import EVERYTHING, Selection
 from pitstop.scan.source import is_config
 from pitstop.scan.suppress import read_suppressions, without_suppressed

@@ -1,4 +1,4 @@
-"""Progress: a bar on stderr for scans that take longer than two seconds, on a terminal only."""
+"""Progress: a bar on stderr for what takes longer than two seconds, on a terminal only."""
 
 import sys
 import time
@@ -8,11 +8,12 @@ PATIENCE_S = 2.0  # shorter than this, a bar only flickers
 
 
 class Progress:
-    """Counts files; shows itself once the wait is long enough to wonder about."""
+    """Counts what is done; shows itself once the wait is long enough to wonder about."""
 
-    def __init__(self, total: int, wanted: bool) -> None:
+    def __init__(self, total: int, wanted: bool, doing: str = "scanning") -> None:
         """``total`` counts each file once per pass."""
         self.total = total
+        self.doing = doing
         self.done = 0
         self.wanted = wanted and sys.stderr.isatty()
         self.started = time.monotonic()
@@ -24,6 +25,10 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.stop()
+
+    def expect(self, total: int) -> None:
+        """So much is to be done, as is known only now."""
+        self.total = total
 
     def advance(self, count: int) -> None:
         """Some more files are done."""
@@ -38,6 +43,6 @@ class Progress:
         from rich.progress import Progress as Bar  # noqa: PLC0415
 
         bar = Bar(console=Console(stderr=True), transient=True)
-        bar.add_task("scanning", total=self.total)
+        bar.add_task(self.doing, total=self.total)
         bar.start()
         return bar

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from pitstop.scan.progress import Progress
+from pitstop.core.progress import Progress
 
 
 @pytest.fixture

@@ -1,0 +1,221 @@
+"""Layout: what each folder is to the dataset, told by names and numbers alone. Pure."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pitstop.data.dataset import Files, Folder, Place
+
+SPLIT = re.compile(
+    r"^(?:(?P<before>.+)[_-])?(?P<split>train|training|val|valid|validation|test|testing|eval)"
+    r"(?:[_-](?P<after>\D.*)|(?P<side>[AB]))?$",
+    re.IGNORECASE,
+)
+ROLE_WORDS = frozenset(
+    [
+        "blur",
+        "blurred",
+        "blurry",
+        "sharp",
+        "gt",
+        "hq",
+        "lq",
+        "hr",
+        "lr",
+        "input",
+        "inputs",
+        "target",
+        "targets",
+        "noisy",
+        "noise",
+        "clean",
+        "rain",
+        "rainy",
+        "hazy",
+        "haze",
+        "clear",
+        "mask",
+        "masks",
+        "label",
+        "labels",
+        "annotation",
+        "annotations",
+        "depth",
+        "flow",
+        "spike",
+        "spikes",
+        "voxel",
+        "voxels",
+        "vox",
+        "event",
+        "events",
+        "low",
+        "high",
+        "ref",
+        "reference",
+        "rgb",
+        "image",
+        "images",
+        "img",
+        "condition",
+        "a",
+        "b",
+    ]
+)
+MOST_SPLITS = 12  # folders beside a split; where there are more, "train" is a class, a vehicle
+MOST_ROLES = 12  # different names; where there are more they are clips or classes
+MOSTLY = 0.8  # of the folders have to fit; the rest is what is wrong with them
+SHORT = 7  # frames of the longest of the short sequences: Vimeo's septuplets
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """A dataset's layout, its folders in their places, and its splits as spelled."""
+
+    layout: str
+    places: tuple[Place, ...]
+    splits: tuple[str, ...]
+
+
+def arrange(folders: Sequence[Folder]) -> Arranged:
+    """Splits first, then roles, then what is left: clips, classes or pictures."""
+    splits = _splits(folders)
+    rest = {folder.path: _without_split(folder.path, splits) for folder in folders}
+    holding = [folder for folder in folders if main_files(folder)]
+    roles = _roles([rest[folder.path][1] for folder in holding], holding)
+    above = {
+        folder.path.rpartition("/")[0]
+        for folder in holding
+        if roles.get(rest[folder.path][1]) == folder.path.rpartition("/")[2]
+    }
+    places = []
+    for folder in folders:
+        split, parts = rest[folder.path]
+        role = roles.get(parts, "") or _empty_role(folder, above)
+        if main_files(folder) or role or (folder.path and not folder.folders):
+            item = "/".join(part for part in parts if part != role) if role else "/".join(parts)
+            places.append(Place(folder, split, item, role))
+    names = tuple(dict.fromkeys(split for split, _ in rest.values() if split))
+    return Arranged(_layout(places), tuple(places), names)
+
+
+def main_files(folder: Folder) -> Files | None:
+    """The files that samples are made of: not the captions beside them."""
+    known = [files for files in folder.files if files.kind != "text"]
+    return max(known, key=lambda files: files.count, default=None)
+
+
+def _splits(folders: Iterable[Folder]) -> set[str]:
+    """Paths of the folders that are splits: the outermost of such a name on each way down."""
+    beside: Counter[str] = Counter(folder.path.rpartition("/")[0] for folder in folders)
+    found: set[str] = set()
+    for folder in folders:
+        above, _, name = folder.path.rpartition("/")
+        inside = any(folder.path.startswith(f"{split}/") for split in found)
+        if SPLIT.match(name) and not inside and beside[above] <= MOST_SPLITS:
+            found.add(folder.path)
+    return found
+
+
+def _without_split(path: str, splits: set[str]) -> tuple[str, tuple[str, ...]]:
+    """The split as spelled, and the other parts: ``train_sharp/000`` is (train, (sharp, 000))."""
+    parts = path.split("/") if path else []
+    for index in range(len(parts)):
+        if "/".join(parts[: index + 1]) in splits:
+            match = SPLIT.match(parts[index])
+            assert match
+            left = "_".join(filter(None, (match["before"], match["after"], match["side"])))
+            return match["split"], (*parts[:index], *filter(None, (left,)), *parts[index + 1 :])
+    return "", tuple(parts)
+
+
+def _roles(
+    parts: Sequence[tuple[str, ...]], holding: Sequence[Folder]
+) -> dict[tuple[str, ...], str]:
+    """The role of each folder, by its parts; nothing where folders have none."""
+    for index in (-1, 0, -2):
+        fitting = [
+            each for each in parts if len(each) > index >= -len(each) and _is_role(each[index])
+        ]
+        names = {each[index].lower() for each in fitting}
+        if len(fitting) >= MOSTLY * len(parts) and 1 < len(names) <= MOST_ROLES:
+            return {each: each[index] for each in fitting}
+    return _recurring(parts, holding)
+
+
+def _recurring(
+    parts: Sequence[tuple[str, ...]], holding: Sequence[Folder]
+) -> dict[tuple[str, ...], str]:
+    """Any names that recur in most items, where the files beside each other have equal names."""
+    items: dict[tuple[str, ...], list[Folder]] = defaultdict(list)
+    for each, folder in zip(parts, holding, strict=True):
+        if len(each) > 1:
+            items[each[:-1]].append(folder)
+    names = {each[-1] for each in parts if len(each) > 1}
+    partners = sum(_have_partners(inside) for inside in items.values())
+    numbered = any(name.isdigit() for name in names)  # as clips are
+    if not items or numbered or len(names) > MOST_ROLES or partners < len(items) / 2:
+        return {}
+    return {each: each[-1] for each in parts if len(each) > 1}
+
+
+def _have_partners(folders: Sequence[Folder]) -> bool:
+    sums = Counter(files.names for folder in folders if (files := main_files(folder)))
+    return any(number > 1 for number in sums.values())
+
+
+def _is_role(name: str) -> bool:
+    return any(word in ROLE_WORDS for word in re.split(r"[_\-]", name.lower()))
+
+
+def _empty_role(folder: Folder, above: set[str]) -> str:
+    """The name of a folder that holds nothing, where the folders beside it are roles."""
+    parent, _, name = folder.path.rpartition("/")
+    empty = not folder.folders and not main_files(folder)
+    return name if empty and parent in above else ""
+
+
+def _layout(places: Sequence[Place]) -> str:
+    """What people call such a dataset."""
+    holding = [(place, files) for place in places if (files := main_files(place.folder))]
+    if not holding:
+        return "empty"
+    kinds = Counter(files.kind for _, files in holding)
+    clips = {place.item for place, _ in holding if place.item}
+    if kinds.most_common(1)[0][0] == "video":
+        return "videos"
+    if len({place.role for place, _ in holding if place.role}) > 1:
+        return "clips" if len(clips) > 1 and _are_sequences(holding) else "pairs"
+    if any(_captions(place.folder) for place, _ in holding):
+        return "captions"
+    if len(clips) < 2:
+        return "pictures"
+    return _of_folders(holding)
+
+
+def _of_folders(holding: Sequence[tuple[Place, Files]]) -> str:
+    """Folders without roles: short sequences of one length, clips, or classes."""
+    items: dict[str, set[str]] = defaultdict(set)
+    for place, _ in holding:
+        items[place.item].add(place.split)
+    digits = all(re.search(r"\d", item) for item in items)
+    shared = any(len(splits) > 1 for splits in items.values())  # as classes are, by their names
+    if not _are_sequences(holding) or (shared and not digits):
+        return "classes"
+    lengths = Counter(files.count for _, files in holding)
+    length, often = lengths.most_common(1)[0]
+    if 1 < length <= SHORT and often >= MOSTLY * len(holding):
+        return "triplets" if length == 3 else "short sequences"
+    return "clips"
+
+
+def _are_sequences(holding: Sequence[tuple[Place, Files]]) -> bool:
+    fitting = sum(files.numbers is not None for _, files in holding if files.count > 1)
+    return fitting >= MOSTLY * max(1, sum(files.count > 1 for _, files in holding))
+
+
+def _captions(folder: Folder) -> bool:
+    """Whether at least half of the pictures have a text beside them."""
+    counts = {files.kind: files.count for files in folder.files}
+    return 0 < counts.get("picture", 0) <= 2 * counts.get("text", 0)

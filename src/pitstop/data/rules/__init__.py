@@ -1,0 +1,1 @@
+"""Rules about a dataset. One file each: file = function = rule name."""

@@ -1,0 +1,136 @@
+"""Walk: every folder of a dataset, one tally for each; names are forgotten once counted."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pitstop.core.errors import PitstopError
+from pitstop.data.dataset import FIRST, Examples, Files, Folder, Kind
+from pitstop.data.names import Numbering, checksum, stem_of
+
+SUFFIXES: dict[Kind, str] = {
+    "picture": "png jpg jpeg jpe bmp webp tif tiff ppm pgm pnm gif jp2 exr hdr avif jxl",
+    "tensor": "npy npz pt pth safetensors",
+    "video": "mp4 mov avi mkv webm m4v mpg mpeg ts",
+    "text": "txt caption",
+}
+KINDS: dict[str, Kind] = {
+    f".{suffix}": kind for kind, suffixes in SUFFIXES.items() for suffix in suffixes.split()
+}
+NOT_DATA = {"__pycache__", "__MACOSX", "@eaDir", "lost+found"}  # what systems leave behind
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Files of one kind while their folder is read; as small for a million as for ten."""
+
+    count: int = 0
+    bytes: int = 0
+    names: int = 0
+    suffixes: Counter[str] = field(default_factory=Counter)
+    numbering: Numbering = field(default_factory=Numbering)
+
+    def add(self, stem: str, suffix: str, size: int) -> None:
+        self.count += 1
+        self.bytes += size
+        self.suffixes[suffix] += 1
+        self.names = (self.names + checksum(stem)) % 2**63
+        self.numbering.add(stem)
+
+    def files(self, kind: Kind) -> Files:
+        suffix = self.suffixes.most_common(1)[0][0]
+        return Files(kind, self.count, self.bytes, suffix, self.names, self.numbering.numbers())
+
+
+class Walk:
+    """Goes through a dataset folder by folder, in the order of names."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.skipped: list[str] = []
+        self.zero_length = Examples()
+        self.seen: set[tuple[int, int]] = set()  # folders by device and number: links may turn back
+
+    def folders(self) -> Iterator[Folder]:
+        """Every folder from the top down; an ``Examples`` of empty files grows meanwhile."""
+        try:
+            with os.scandir(self.root):
+                self._is_new(self.root.stat())
+        except OSError as error:
+            raise PitstopError(_cannot_be_read(self.root, error)) from None
+        waiting = [""]
+        while waiting:
+            path = waiting.pop()
+            try:
+                folder, inside = self._one(path)
+            except OSError as error:
+                self.skipped.append(f"{path or self.root}: {error.strerror}")
+                continue
+            yield folder
+            waiting += sorted(inside, reverse=True)
+
+    def _one(self, path: str) -> tuple[Folder, list[str]]:
+        tallies: dict[Kind, _Tally] = {}
+        inside, others = [], 0
+        for entry in self._entries(path):
+            name = f"{path}/{entry.name}" if path else entry.name
+            if entry.is_dir():
+                if self._is_new(entry.stat()):
+                    inside.append(name)
+                continue
+            stem, suffix = split_name(entry.name)
+            kind = KINDS.get(suffix)
+            if kind is None or not entry.is_file():
+                others += 1
+                continue
+            size = entry.stat().st_size
+            if size == 0:
+                self.zero_length = more(self.zero_length, name)
+            tallies.setdefault(kind, _Tally()).add(stem_of(stem), suffix, size)
+        files = tuple(tallies[kind].files(kind) for kind in sorted(tallies))
+        return Folder(path, files, others, len(inside)), inside
+
+    def _entries(self, path: str) -> Iterator["os.DirEntry[str]"]:
+        with os.scandir(self.root / path) as entries:
+            for entry in entries:
+                if not entry.name.startswith(".") and entry.name not in NOT_DATA:
+                    yield entry
+
+    def _is_new(self, status: os.stat_result) -> bool:
+        key = (status.st_dev, status.st_ino)
+        new = key not in self.seen or status.st_ino == 0  # Windows numbers no files here
+        self.seen.add(key)
+        return new
+
+
+def names_of(root: Path, folder: str, kind: Kind) -> Iterator[str]:
+    """The file names of one kind in one folder, as they come."""
+    with os.scandir(root / folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith(".") and _kind(entry) == kind:
+                yield entry.name
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Stem, and suffix in lower case."""
+    stem, dot, suffix = name.rpartition(".")
+    return (stem, f".{suffix.lower()}") if dot else (name, "")
+
+
+def more(examples: Examples, name: str) -> Examples:
+    """The examples with one more, named if it is among the first."""
+    first = examples.first if examples.count >= FIRST else (*examples.first, name)
+    return Examples(examples.count + 1, first)
+
+
+def _kind(entry: "os.DirEntry[str]") -> Kind | None:
+    kind = KINDS.get(split_name(entry.name)[1])
+    return kind if kind and entry.is_file() else None
+
+
+def _cannot_be_read(root: Path, error: OSError) -> str:
+    if root.exists() and not root.is_dir():
+        return f"{root}: this is a file: give the folder that the dataset is in"
+    return f"{root}: {error.strerror or error}: give the folder that the dataset is in"

@@ -1,0 +1,269 @@
+"""Whole datasets give no finding; broken in one way each, they give one that says how."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.numpy import save_file
+
+from data.builders import classes, clips, pairs, picture
+from pitstop.data.examine import examine
+from pitstop.data.read import Plan, read_dataset
+
+WINDOW = Plan(window=5)
+
+
+@pytest.fixture(scope="module")
+def whole_clips(tmp_path_factory):
+    return clips(tmp_path_factory.mktemp("whole"))
+
+
+def found(root, plan=WINDOW):
+    return {finding.code: finding for finding in examine(read_dataset(root, plan)).findings}
+
+
+@pytest.mark.parametrize("build", [clips, classes, pairs])
+def test_a_whole_dataset_has_nothing_to_mend(tmp_path, build):
+    assert found(build(tmp_path)) == {}
+
+
+def breaks(code, words):
+    def mark(function):
+        CASES.append(pytest.param(function, code, words, id=function.__name__))
+        return function
+
+    return mark
+
+
+CASES = []
+CLIP = "train/GOPR_train_1"
+
+
+@breaks("PIT106", "Train")
+def split_in_other_case(root):
+    (root / "train").rename(root / "Train")
+
+
+@breaks("PIT105", "val")
+def split_without_files(root):
+    for path in (root / "val").rglob("*.*"):
+        path.unlink()
+
+
+@breaks("PIT112", f"{CLIP}/spike_vox")
+def empty_role(root):
+    for path in (root / CLIP / "spike_vox").iterdir():
+        path.unlink()
+
+
+@breaks("PIT112", f"{CLIP}/sharp")
+def missing_role(root):
+    shutil.rmtree(root / CLIP / "sharp")
+
+
+@breaks("PIT112", f"{CLIP}/spike_vox/00000007")
+def missing_partner(root):
+    (root / CLIP / "spike_vox/00000007.npy").unlink()
+
+
+@breaks("PIT116", f"{CLIP}/blur/00000004")
+def frame_missing_in_the_middle(root):
+    for path in (root / CLIP).rglob("00000004.*"):
+        path.unlink()
+
+
+@breaks("PIT117", f"{CLIP}/blur")
+def numbers_without_zeros(root):
+    for path in list((root / CLIP).rglob("0*.*")):
+        path.rename(path.with_name(f"{int(path.stem) + 5}{path.suffix}"))
+
+
+@breaks("PIT107", "4 frames")
+def short_clips(root):
+    for path in list(root.rglob("*.*")):
+        if path.is_file() and int(path.stem) > 3:
+            path.unlink()
+
+
+@breaks("PIT118", "31x24")
+def pair_of_unequal_size(root):
+    picture(root / CLIP / "sharp/00000002.png", size=(31, 24))
+
+
+@breaks("PIT119", "Empty")
+def zero_length(root):
+    (root / CLIP / "blur/00000003.png").write_bytes(b"")
+
+
+@breaks("PIT119", "Cut short")
+def truncated_picture(root):
+    path = root / CLIP / "blur/00000003.png"
+    path.write_bytes(path.read_bytes()[:-300])
+
+
+@breaks("PIT119", "Not a picture")
+def error_page_for_a_picture(root):
+    (root / CLIP / "blur/00000003.png").write_text("<html>404 not found</html>")
+
+
+@breaks("PIT119", "Cut short")
+def truncated_tensor(root):
+    path = root / CLIP / "spike_vox/00000003.npy"
+    path.write_bytes(path.read_bytes()[:-300])
+
+
+@breaks("PIT120", "00000002.png")
+def black_picture(root):
+    Image.new("RGB", (32, 24)).save(root / CLIP / "blur/00000002.png")
+
+
+@breaks("PIT121", "twice")
+def frame_that_stands_still(root):
+    shutil.copy(root / CLIP / "blur/00000002.png", root / CLIP / "blur/00000003.png")
+
+
+@breaks("PIT121", "Partners are the same")
+def pair_with_one_picture(root):
+    shutil.copy(root / CLIP / "blur/00000002.png", root / CLIP / "sharp/00000002.png")
+
+
+@breaks("PIT122", "val/GOPR_val_0")
+def clip_in_two_splits(root):
+    shutil.rmtree(root / "val/GOPR_val_0")
+    shutil.copytree(root / "train/GOPR_train_0", root / "val/GOPR_val_0")
+
+
+@breaks("PIT123", "float32 (4, 24, 32)")
+def tensor_of_another_shape(root):
+    np.save(root / CLIP / "spike_vox/00000003.npy", np.zeros((4, 24, 32), np.float32))
+
+
+@breaks("PIT123", "float64")
+def tensor_of_another_type(root):
+    np.save(root / CLIP / "spike_vox/00000003.npy", np.zeros((5, 24, 32)))
+
+
+@breaks("PIT701", "NaN")
+def tensor_with_nan(root):
+    bad = np.zeros((5, 24, 32), np.float32)
+    bad[2, 3, 4] = np.nan
+    np.save(root / CLIP / "spike_vox/00000003.npy", bad)
+
+
+@breaks("PIT701", "Inf")
+def tensor_with_infinity(root):
+    bad = np.zeros((5, 24, 32), np.float32)
+    bad[0, 0, 0] = -np.inf
+    np.save(root / CLIP / "spike_vox/00000003.npy", bad)
+
+
+@pytest.mark.parametrize(("damage", "code", "words"), CASES)
+def test_one_defect_is_found_and_named(tmp_path, whole_clips, damage, code, words):
+    shutil.copytree(whole_clips, tmp_path, dirs_exist_ok=True)
+    damage(tmp_path)
+    findings = found(tmp_path)
+    assert set(findings) == {code}
+    assert words in findings[code].message
+    assert findings[code].cure
+
+
+def test_the_reports_own_layout(tmp_path):
+    """`Train` for `train`, nothing in spike_vox, four frames where five are needed."""
+    clips(tmp_path, splits=("Train",), frames=4)
+    for path in tmp_path.glob("Train/*/spike_vox/*"):
+        path.unlink()
+    report = examine(read_dataset(tmp_path, Plan(window=5)))
+    findings = {finding.code: finding for finding in report.findings}
+    assert set(findings) == {"PIT106", "PIT107", "PIT112"}
+    assert findings["PIT112"].severity == findings["PIT107"].severity == "error"
+    assert "3 of 3 clips" in findings["PIT107"].message
+    assert "spike_vox" in findings["PIT112"].message
+
+
+def test_a_folder_without_data(tmp_path):
+    (tmp_path / "train").mkdir()
+    assert found(tmp_path)["PIT105"].severity == "error"
+
+
+def test_a_class_missing_in_one_split(tmp_path):
+    shutil.rmtree(classes(tmp_path) / "val/dog")
+    findings = found(tmp_path)
+    assert set(findings) == {"PIT124"}
+    assert "dog" in findings["PIT124"].message
+
+
+def test_a_picture_of_a_class_in_two_splits(tmp_path):
+    classes(tmp_path)
+    shutil.copy(tmp_path / "train/cat/cat_ta.jpg", tmp_path / "val/cat/other.jpg")
+    assert set(found(tmp_path)) == {"PIT122"}
+
+
+def test_a_pair_whose_target_is_missing_and_one_of_another_factor(tmp_path):
+    pairs(tmp_path)
+    (tmp_path / "HQ/pac.png").unlink()
+    picture(tmp_path / "LQ/paa.png", size=(8, 6))
+    findings = found(tmp_path)
+    assert set(findings) == {"PIT112", "PIT118"}
+    assert "HQ/pac" in findings["PIT112"].message
+    assert "LQ/paa.png (8x6)" in findings["PIT118"].message
+
+
+def test_a_picture_without_its_caption(tmp_path):
+    for name in "abcdef":
+        picture(tmp_path / f"{name}.jpg")
+        (tmp_path / f"{name}.txt").write_text("a cat")
+    assert found(tmp_path) == {}
+    (tmp_path / "c.txt").unlink()
+    assert "c.txt" in found(tmp_path)["PIT112"].message
+
+
+def test_crops_of_large_pictures(tmp_path):
+    picture(tmp_path / "a.png", size=(640, 480))
+    picture(tmp_path / "b.png", size=(640, 480))
+    assert set(found(tmp_path, Plan(crop=64))) == {"PIT114"}
+    assert found(tmp_path, Plan(crop=400)) == {}
+
+
+class Nasty:
+    def __reduce__(self):
+        return (Path.touch, (Path("was-here"),))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: torch.save({"vox": torch.full((5, 4), float("nan"))}, path),
+        lambda path: torch.save(torch.full((5, 4), float("nan"), dtype=torch.bfloat16), path),
+        lambda path: torch.save({"x": [torch.zeros(2), (torch.tensor([torch.inf]),)]}, path),
+        lambda path: save_file({"a": np.full(3, np.nan, "f2")}, path.with_suffix(".safetensors")),
+        lambda path: np.savez(path.with_suffix(".npz"), a=np.full(3, np.nan)),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_not_finite_in_every_format(tmp_path, write):
+    write(tmp_path / "a.pt")
+    assert set(found(tmp_path)) == {"PIT701"}
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda path: torch.save({"x": Nasty()}, path), "torch.load refuses"),
+        (
+            lambda path: torch.save(torch.zeros(9), path, _use_new_zipfile_serialization=False),
+            "old",
+        ),
+        (lambda path: np.save(path.with_suffix(".npy"), np.array([Nasty()])), "Python objects"),
+        (lambda path: path.write_bytes(b"PK\x03\x04 and no more"), "Cut short"),
+        (lambda path: path.write_bytes(b"hello"), "Not a torch file"),
+    ],
+)
+def test_files_that_hold_code_are_told_and_never_run(tmp_path, monkeypatch, write, words):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "a.pt")
+    findings = found(tmp_path)
+    assert set(findings) == {"PIT119"}
+    assert words in findings["PIT119"].message
+    assert not (tmp_path / "was-here").exists()
