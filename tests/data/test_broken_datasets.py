@@ -188,6 +188,14 @@ def test_a_folder_without_data(tmp_path):
     assert found(tmp_path)["PIT105"].severity == "error"
 
 
+def test_archives_are_not_opened_and_no_empty_dataset(tmp_path):
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train/shard-000.tar").write_bytes(b"x")
+    report = examine(read_dataset(tmp_path))
+    assert report.findings == ()
+    assert "1 archive or table" in report.notes[0]
+
+
 def test_a_class_missing_in_one_split(tmp_path):
     shutil.rmtree(classes(tmp_path) / "val/dog")
     findings = found(tmp_path)

@@ -45,7 +45,8 @@ class Folder:
 
     path: str  # relative to the dataset, with slashes; empty: the dataset itself
     files: tuple[Files, ...] = ()
-    others: int = 0  # files of no kind that a model reads
+    others: int = 0  # files of no kind that is read here
+    packed: int = 0  # of these, archives and tables that may hold samples: tar, parquet, LMDB
     folders: int = 0  # directly in it
 
 

@@ -44,6 +44,8 @@ def _verdict(dataset: Dataset, findings: Sequence[Finding]) -> str:
         return f"This dataset is broken: {count(errors, 'error')}{beside}."
     if warnings:
         return f"This dataset can be used, with {count(warnings, 'warning')}."
+    if not dataset.files and not dataset.stores:
+        return "Nothing could be looked at: this dataset is in archives."
     if dataset.opened < dataset.files:
         opened = f"{dataset.opened:,} of {number(dataset.files, 'file')}"
         return f"Nothing is wrong with the {opened} that were opened."
@@ -181,6 +183,11 @@ def _notes(dataset: Dataset) -> Iterator[str]:
         yield "Pictures were not decoded: pip install pillow. Only their ends were looked at."
     if any(role.kind == "video" and role.decode_ms is None for role in dataset.roles):
         yield "Videos were not decoded: pip install av. Only their boxes were followed."
+    if packed := sum(place.folder.packed for place in dataset.places):
+        yield (
+            f"{number(packed, 'archive or table', 'archives and tables')} (tar, parquet, h5 ...) "
+            "were not opened."
+        )
     if dataset.roles and not dataset.step_ms:
         yield "--step-ms N --batch B says how many workers a step of N ms needs."
     yield from (

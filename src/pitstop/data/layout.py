@@ -93,7 +93,7 @@ def arrange(folders: Sequence[Folder]) -> Arranged:
     for folder in folders:
         split, parts = rest[folder.path]
         role = roles.get(parts, "") or _empty_role(folder, above)
-        if main_files(folder) or role or (folder.path and not folder.folders):
+        if main_files(folder) or role or folder.packed or (folder.path and not folder.folders):
             item = "/".join(part for part in parts if part != role) if role else "/".join(parts)
             places.append(Place(folder, split, item, role))
     names = tuple(dict.fromkeys(split for split, _ in rest.values() if split))
