@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pitstop.cli.output import output_options, write
+from pitstop.cli.output import Output, output_options
 from pitstop.core.finding import Finding
 from pitstop.core.machine import Machine
 from pitstop.core.progress import Progress
@@ -55,8 +55,7 @@ def command(
     batch: int,
     crop: int | None,
     sample: int,
-    format: str | None,
-    output: Path | None,
+    output: Output,
 ) -> int:
     """Will this dataset feed the model? Runs nothing of yours, and unpickles nothing."""
     machine = read_hardware()
@@ -64,7 +63,7 @@ def command(
     with Progress(1, wanted=True, doing="opening files") as progress:
         dataset = read_dataset(path, plan, progress.advance, progress.expect)
     report = examine(dataset, _shared_memory(dataset, machine))
-    write(report, format, output)
+    output.write(report)
     return FINDINGS if report.findings else 0
 
 
