@@ -9,9 +9,13 @@ from pitstop.parts.accelerate_vae import accelerate_vae
 from pitstop.parts.cache.ram_cache import RamCache, ram_cache
 from pitstop.parts.fuse_group_norm import fuse_group_norm
 from pitstop.parts.group_norm_silu import group_norm_silu
+from pitstop.parts.nan_guard.guard import GuardEvent, NanGuard, NotFiniteError, nan_guard
 from pitstop.parts.tiled_vae import TiledVae, Tiling, adapt, enable_tiling
 
 __all__ = [
+    "GuardEvent",
+    "NanGuard",
+    "NotFiniteError",
     "RamCache",
     "TiledVae",
     "Tiling",
@@ -21,5 +25,6 @@ __all__ = [
     "enable_tiling",
     "fuse_group_norm",
     "group_norm_silu",
+    "nan_guard",
     "ram_cache",
 ]
