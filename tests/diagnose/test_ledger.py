@@ -314,3 +314,22 @@ def test_without_an_inspected_step_or_samples_nobody_looked():
     assert by_cause(account(run(wait_ms=3.0), CPU)) == {"data": 3.0, "unseen": 7.0}
     on_gpu = replace(run(), steps=(Step(10.0, device_ms=9.0),) * 5)
     assert (account(on_gpu, GPU).device, account(on_gpu, GPU).total("unseen")) == ("cuda", 10.0)
+
+
+def test_a_thread_that_waits_for_a_core_runs_no_python():
+    """21.6 ms on a core, most of it in torch, of a step of 160 ms: others had the cores."""
+    product = operation("aten.mm.default", device_us=None, micros=19_000.0)
+    steps = (Step(160.0, other_ms=160.0, core_wait_ms=138.0),) * 9
+    seen = (Sampled(HERE, 100, "model.py:forward"),)
+    evidence = Evidence(steps=steps, operations=(product,), sampled=seen, settings=Settings("cpu"))
+    ledger = account(evidence, None)
+    assert ledger.total("core") == pytest.approx(138.0)
+    assert ledger.total("python") == pytest.approx(3.0)
+    assert ledger.total() == pytest.approx(160.0)
+
+
+def test_waiting_for_a_core_while_a_batch_is_read_is_waiting_for_data():
+    steps = (Step(100.0, data_wait_ms=50.0, other_ms=50.0, core_wait_ms=40.0),) * 9
+    seen = (Sampled(HERE, 9),)
+    ledger = account(Evidence(steps=steps, sampled=seen, settings=Settings("cpu")), None)
+    assert (ledger.total("data"), ledger.total("core")) == (50.0, pytest.approx(20.0))

@@ -34,6 +34,7 @@ class Step:
     data_wait_ms: float = 0.0
     dry_ms: float | None = None  # the part of that wait in which the GPU had nothing to do
     collective_ms: float = 0.0  # in calls of torch.distributed, part of other phases
+    core_wait_ms: float | None = None  # ready to run, and no core was free; part of other phases
     forward_ms: float = 0.0  # from the last event before a backward pass to that pass
     backward_ms: float = 0.0
     optimizer_ms: float = 0.0

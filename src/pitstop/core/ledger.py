@@ -10,6 +10,7 @@ Cause = Literal[
     "sync",  # idle while the queue refills after Python waited for the device
     "transfer",  # idle while bytes go between host and device
     "launch",  # idle between kernels that are too short for the rate they are launched at
+    "core",  # idle while the script is ready to run, and other programs have the cores
     "python",  # idle while the script runs Python, or other code that is no operation of torch
     "idle",  # idle, and nothing tells why
     "unused",  # busy with what nothing depends on, or what is multiplied by zero
@@ -24,7 +25,7 @@ Cause = Literal[
     "unmeasured",  # busy, but nobody counted its bytes and FLOPs
     "unseen",  # busy or idle: no step was looked at, or none with the times of its kernels
 ]
-IDLE: tuple[Cause, ...] = ("data", "sync", "transfer", "launch", "python", "idle")
+IDLE: tuple[Cause, ...] = ("data", "sync", "transfer", "launch", "core", "python", "idle")
 BUSY: tuple[Cause, ...] = (
     "unused",
     "repeated",

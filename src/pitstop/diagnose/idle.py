@@ -22,7 +22,7 @@ from pitstop.diagnose.samples import (
     line_ms,
     on_cpu,
 )
-from pitstop.diagnose.usual import usual_wait_ms
+from pitstop.diagnose.usual import usual_core_wait_ms, usual_wait_ms
 from pitstop.diagnose.waits import copied_bytes, waiting, with_lines
 
 GAPS: dict[str, Cause] = {
@@ -51,6 +51,10 @@ def gpu_idle(
     at_least = _surely_idle(evidence, sum(own.values()), busy_ms, limits)
     seen = max(0.0, sum(gap.ms for gap in python) - waited - _pauses(evidence))
     python_ms = min(idle_ms, max(seen, at_least))
+    core_ms = min(python_ms, usual_core_wait_ms(evidence))
+    python_ms -= core_ms
+    idle_ms -= core_ms
+    yield Row("core", core_ms)
     others = _no_longer_than_at_the_line([gap for gap in gaps if gap.cause != "python"], evidence)
     others = shrunk(others, idle_ms - python_ms)
     yield from with_lines(others, evidence, limits)
@@ -59,14 +63,16 @@ def gpu_idle(
 
 
 def cpu_idle(evidence: Evidence, idle_ms: float) -> Iterator[Row]:
-    """Time outside torch's operations: the wait for data, then what was sampled, by its lines.
+    """Time outside torch's operations: waits for data and cores, then samples by their lines.
 
     Compiled code is no operation of torch, and no Python either. Where anything was compiled no
     operation was looked into, and what a line did itself may be one.
     """
     waited = min(idle_ms, usual_wait_ms(evidence, dry=False))
+    core_ms = min(idle_ms - waited, usual_core_wait_ms(evidence))
     yield Row("data", waited)
-    idle_ms -= waited
+    yield Row("core", core_ms)
+    idle_ms -= waited + core_ms
     kinds: tuple[Kind, ...] = (("python", "", in_forward),)
     if not evidence.operations:
         kinds = ("python", "", in_library), ("unmeasured", COMPILED, is_compiled)

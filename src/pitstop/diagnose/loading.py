@@ -47,13 +47,27 @@ class Wait:
         return Metric("data wait", self.ms, "ms"), Metric("step", self.step_ms, "ms")
 
 
-def saved_by_workers(wait: Wait, cores: int) -> float:
+def saved_by_workers(wait: Wait, recording: Recording) -> float:
     """The share of the step that workers can take off, where the script reads samples itself.
 
-    What is computed to read them must be computed by somebody, on as many cores as there are.
+    What is computed to read them must be computed by somebody, and so must the model's part of the
+    step: on the cores that there are, but for those that other programs use.
     """
-    computed = wait.ms * (wait.loader.computes or 0.0) / max(1, cores)
-    return min(wait.share, max(0.0, 1 - computed / wait.step_ms))
+    evidence, cores = recording.evidence, recording.machine.cores
+    working_ms = wait.step_ms - wait.ms
+    reading = wait.ms * (wait.loader.computes or 0.0)
+    if cores:
+        free = max(1.0, cores * (1 - (evidence.others or 0.0)))
+        computing = working_ms * min(free, threads_of(evidence))
+        working_ms = max(working_ms, (reading + computing) / free)
+    left_ms = working_ms + HANDOVER_MS
+    return min(wait.share, max(0.0, 1 - left_ms / wait.step_ms))
+
+
+def threads_of(evidence: Evidence) -> int:
+    """How many cores the model's part of the step keeps busy: on a GPU the script's own thread."""
+    settings = evidence.settings
+    return max(1, settings.threads) if settings and settings.device == "cpu" else 1
 
 
 def wait_for_data(recording: Recording) -> Wait | None:

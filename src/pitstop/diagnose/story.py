@@ -32,6 +32,7 @@ CAUSES: dict[Cause, str] = {
     "sync": "idle after synchronisations",
     "transfer": "idle in transfers",
     "launch": "idle between launches",
+    "core": "waiting for a core that others use",
     "python": "Python",
     "unused": "work that nobody uses",
     "repeated": "repeated calls",

@@ -16,6 +16,16 @@ def usual_steps(evidence: Evidence) -> list[Step]:
     return steps[quarter : len(steps) - quarter]
 
 
+def usual_core_wait_ms(evidence: Evidence) -> float:
+    """What a step waits for a core beside its wait for data; zero where nobody counted it."""
+    known = [
+        each.core_wait_ms * (1 - each.data_wait_ms / each.total_ms)
+        for each in evidence.steady
+        if each.core_wait_ms is not None and each.total_ms > each.data_wait_ms
+    ]
+    return median(known) if known else 0.0
+
+
 def usual_wait_ms(evidence: Evidence, dry: bool) -> float:
     """What waiting for data adds to the median step; ``dry``: while the GPU had nothing to do.
 

@@ -13,7 +13,7 @@ Who calls whom::
       site, attach, options                   in the script's process, before torch is there
         hooks, loader_hooks, modules          what is put around torch, by patch
           recorder                            what the hooks see, as slices of time
-            clock, exchange                   where the time goes, and what waits for other ranks
+            clock, cores, exchange            where the time goes, and waits for cores, ranks
             steps, pattern                    how many are done, and what ends one
             loaders, optimizers, numbered     who was built where (made)
             meters, writer, compiling

@@ -29,7 +29,8 @@ RANK = re.compile(r"rank(\d+)-")
 TOLD = 8  # numbers that a loader tells of itself; recordings of older releases have fewer
 COLUMNS = tuple(Slice.__dataclass_fields__)
 TIMES = ("wait", "forward", "backward", "optimizer", "saving", "other", "collective")
-DEVICE_TIMES = ("device", "dry")
+CORE_WAIT = COLUMNS.index("core_wait")
+KNOWN_AT_TIMES = ("core_wait", "device", "dry")
 
 
 def collect(folder: Path, warmup: int) -> tuple[Evidence, ...]:
@@ -87,13 +88,15 @@ def lines(path: Path) -> Iterator[Any]:
 def _slice(value: Any) -> Slice | None:
     """A row that holds a slice, its microseconds as milliseconds; ``None`` for a damaged one."""
     try:
+        if len(value) == len(COLUMNS) - 1:  # as recordings had it before cores were asked
+            value = [*value[:CORE_WAIT], None, *value[CORE_WAIT:]]
         named = dict(zip(COLUMNS, value, strict=True))
         named["ended_s"] /= 1e6
         for each in TIMES:
             named[each] /= 1e3
         if type(named["losses"]) is not list:  # as recordings had it before there were several
             named["losses"] = [] if named["losses"] is None else [named["losses"]]
-        for each in DEVICE_TIMES:
+        for each in KNOWN_AT_TIMES:
             named[each] = None if named[each] is None else named[each] / 1e3
         return msgspec.convert(named, Slice, strict=False)
     except (TypeError, ValueError, msgspec.ValidationError):

@@ -28,6 +28,7 @@ class Slice:
     saving: float
     other: float
     collective: float = 0.0  # in calls of torch.distributed, part of the phases above
+    core_wait: float | None = None  # for a core to run on, part of the phases above
     peak: int | None = None
     reserved: int | None = None
     losses: tuple[float, ...] = ()  # roots of backward
@@ -131,6 +132,7 @@ def _step(slices: Sequence[Slice]) -> Step:
         data_wait_ms=sum(each.wait for each in slices),
         dry_ms=_sum(each.dry for each in slices),
         collective_ms=sum(each.collective for each in slices),
+        core_wait_ms=_sum(each.core_wait for each in slices),
         forward_ms=sum(each.forward for each in slices),
         backward_ms=sum(each.backward for each in slices),
         optimizer_ms=sum(each.optimizer for each in slices),

@@ -23,6 +23,7 @@ from torch.optim.optimizer import Optimizer
 from pitstop.profile.attempt import attempt
 from pitstop.profile.clock import BACKWARD, OPTIMIZER, PHASES, WAIT, Clock
 from pitstop.profile.compiling import compiled
+from pitstop.profile.cores import Cores
 from pitstop.profile.exchange import Exchange
 from pitstop.profile.loaders import Loaders
 from pitstop.profile.meters import Meter
@@ -35,7 +36,7 @@ from pitstop.profile.scope import Scope
 from pitstop.profile.steps import Steps
 from pitstop.profile.writer import Writer
 
-LOSSES = 14  # their column in a slice
+LOSSES = 15  # their column in a slice
 MOST_LOSSES = 16  # of a slice
 NO_THREAD = -1
 
@@ -61,6 +62,7 @@ class Recorder:
         self.clock = Clock()
         self.steps = Steps(*options.step_ends)
         self._exchange = Exchange()
+        self._cores = Cores()
         self._scope = Scope(options, lambda: self.clock.phase)
         self.numbers = Numbers(self._writer)
         self.loaders = Loaders(self.numbers.next, self._writer)
@@ -303,6 +305,7 @@ class Recorder:
 
     def accounted(self) -> None:
         """All that was noted is accounted for; what was planned meanwhile lies in the past."""
+        self._cores.waited_us()
         if self._anew:
             self._anew = False
             self._begin_anew()
@@ -344,6 +347,7 @@ class Recorder:
     def _let_go(self) -> None:
         """Undo every hook and hold nothing: what of torch outlives the interpreter may crash it."""
         undo = self.undo
+        self._cores.close()
         vars(self).clear()
         self.abandon()
         undo()
@@ -385,6 +389,7 @@ class Recorder:
             self._looked_at,
             *clock.spent,
             exchange.spent_us,
+            None if clock.at_us else self._cores.waited_us(),  # of what is past nobody knows
         ]
         clock.spent = [0] * len(PHASES)
         exchange.spent_us = 0
@@ -403,6 +408,7 @@ class Recorder:
         if (late or done >= self._scope.rests_until) and not self.clock.at_us:
             self._inspect(done)
         self.clock.skip()  # our own work belongs to no step
+        self._cores.waited_us()
         if done >= limit and self.steps.are_enough(limit, self.optimizers):
             self.close()
             raise StopAfterSteps(0)

@@ -23,6 +23,7 @@ ORDER: tuple[Cause, ...] = (
     "launch",
     "transfer",
     "sync",
+    "core",
     "python",
     "idle",
     "data",
@@ -42,12 +43,14 @@ LABELS: dict[Cause, str] = {
     "launch": "idle: launching kernels",
     "transfer": "idle: host-device transfers",
     "sync": "idle: after a synchronisation",
+    "core": "idle: waiting for a core",
     "python": "idle: Python",
     "idle": "idle: nothing tells why",
     "data": "idle: waiting for data",
 }
 ON_CPU: dict[Cause, str] = {
     "above": "operations above their floor",
+    "core": "waiting for a core",
     "python": "Python outside torch",
     "idle": "outside torch, not sampled",
     "unseen": "not inspected",
