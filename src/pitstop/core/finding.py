@@ -33,11 +33,11 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Edits applied together or not at all. ``safe`` means the results cannot change."""
+    """Edits applied together or not at all. ``safe``: proved from the code to change no result."""
 
     title: str
     edits: tuple[Edit, ...]
-    safe: bool = True
+    safe: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,8 @@ class Index:
     classes_by_name: Mapping[str, list[Key]]
 
 
-def hot_functions(files: Iterable[FileFacts]) -> dict[Key, Hot]:
+def hot_functions(index: Index) -> dict[Key, Hot]:
     """Every function that runs per step, frame or sample, with the shortest reason."""
-    index = _index(files)
     found: dict[Key, Hot] = {}
     # What is hot without a guard spreads first, so that it is not recorded as rare; and so does
     # training: what validation calls, too, is as hot as training makes it.
@@ -76,7 +75,25 @@ def _called(index: Index, key: Key, hot: Hot, guarded: bool) -> Iterator[tuple[K
         yield from ((target, made) for target in _resolve(index, key, call))
 
 
-def _index(files: Iterable[FileFacts]) -> Index:
+def asks_for_gradients(index: Index, start: Key) -> bool:
+    """Whether a function, or one that it calls, runs backward or computes gradients."""
+    seen = {start}
+    queue = deque(seen)
+    while queue:
+        key = queue.popleft()
+        function = index.functions.get(key)
+        if function is None:
+            continue
+        if function.differentiates:
+            return True
+        called = {each for call in function.calls for each in _resolve(index, key, call)}
+        queue.extend(called - seen)
+        seen |= called
+    return False
+
+
+def read_index(files: Iterable[FileFacts]) -> Index:
+    """The index of a project's files."""
     functions: dict[Key, FunctionFact] = {}
     by_name: dict[str, list[Key]] = {}
     modules: dict[str, str] = {}

@@ -53,6 +53,7 @@ class FunctionFact:
     kind: str = ""  # set when the function is hot by its name and class
     reason: str = ""
     calls: tuple[CallFact, ...] = ()
+    differentiates: bool = False  # calls backward or asks for gradients itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,21 @@ def read_facts(source: "Source") -> FileFacts:
 
 def _functions(source: "Source") -> Iterator[FunctionFact]:
     calls = _calls_by_function(source)
-    yield FunctionFact("", 0, calls=tuple(calls.get(None, ())))
+    asking = _asking_for_gradients(source)
+    yield FunctionFact("", 0, calls=tuple(calls.get(None, ())), differentiates=None in asking)
     for function in source.functions:
         kind, reason = _root(source, function)
         name = source.qualified_name(function)
         found = tuple(calls.get(function, ()))
-        yield FunctionFact(name, function.lineno, kind, reason, found)
+        yield FunctionFact(name, function.lineno, kind, reason, found, function in asking)
+
+
+def _asking_for_gradients(source: "Source") -> set[Function | None]:
+    calls = [
+        *source.method_calls("backward", "manual_backward"),
+        *source.calls("torch.autograd.grad", "torch.autograd.backward"),
+    ]
+    return {source.enclosing_function(call) for call in calls}
 
 
 def _calls_by_function(source: "Source") -> dict[Function | None, list[CallFact]]:

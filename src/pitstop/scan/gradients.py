@@ -4,8 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 
+from pitstop.scan import scopes
 from pitstop.scan.call_graph import is_test
 from pitstop.scan.hot import place_of
+from pitstop.scan.kinds import NUMBERS, same_value
 from pitstop.scan.names import module_name
 from pitstop.scan.source import Function, Source
 
@@ -15,7 +17,11 @@ OTHER_WAYS = re.compile(
     r"|autograd\.grad|torch\.jit\.trace|torch\.onnx"
 )
 CALLERS_DEPTH = 3  # callers of callers that may turn gradients off
-TENSOR_STILL = {"mean", "sum", "clone", "cpu", "cuda", "to", "float", "squeeze", "view"}
+TENSOR_STILL = {
+    *("mean", "sum", "clone", "cpu", "cuda", "to", "float", "squeeze", "view"),
+    *("mul", "div", "add", "sub", "neg"),
+}
+WRAPPER = re.compile(r"accel|engine|fabric|scaler|optim|strategy|trainer|^amp$|^self$|model$")
 OPERANDS_DEPTH = 3  # loss = a + b, a = c * d: how far back terms of the loss are followed
 OFF = ("torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled")
 DECORATOR = re.compile(r"grad|inference|eval|step")
@@ -43,18 +49,13 @@ def is_off(source: Source, function: Function | None, depth: int = CALLERS_DEPTH
         caller = source.enclosing_function(call)
         if caller is not function and depth and is_off(source, caller, depth - 1):
             return True
-    return not inside and _is_called_elsewhere(source, function.name)
+    return not inside and source.project.is_called(function.name, source.path)
 
 
-def _is_called_elsewhere(source: Source, name: str) -> bool:
-    targets = (name, f".{name}", f"self.{name}")
-    return any(
-        call.target in targets or call.target.endswith(f".{name}")
-        for file in source.project.files
-        if file.path != source.path
-        for each in file.functions
-        for call in each.calls
-    )
+def asks_for_gradients(source: Source, function: Function | None) -> bool:
+    """Whether a function, or the script's own code, trains: itself or in what it calls."""
+    name = source.qualified_name(function) if function else ""
+    return source.project.asks_for_gradients(source.path, name)
 
 
 def is_off_in_class(source: Source, call: ast.Call) -> bool:
@@ -90,32 +91,57 @@ def differentiated(source: Source, around: ast.AST) -> set[str]:
     """Names on which code around calls backward, and the terms they are sums of."""
     found: set[str] = set()
     for call in source.method_calls("backward", "manual_backward"):
-        if not isinstance(call.func, ast.Attribute) or not source.is_inside(call, around):
-            continue
-        inner = call.func.value
-        scaled = [*inner.args] if isinstance(inner, ast.Call) else [inner]
-        for node in [*scaled, *call.args]:
-            _add_terms(source, node, found, OPERANDS_DEPTH)
+        if source.is_inside(call, around):
+            for term in terms(source, _differentiated(source, call)):
+                _add_terms(source, term, found, OPERANDS_DEPTH)
     return found
 
 
-def _add_terms(source: Source, node: ast.expr, found: set[str], depth: int) -> None:
-    for term in terms(node):
-        found.add(term.id)
-        for value in source.assigned(term) or [] if depth else []:
-            _add_terms(source, value, found, depth - 1)
+def _differentiated(source: Source, call: ast.Call) -> ast.expr:
+    """The loss of ``loss.backward()``, ``engine.backward(loss)``, ``scale(loss).backward()``."""
+    assert isinstance(call.func, ast.Attribute)
+    owner = call.func.value
+    if call.args and WRAPPER.search(source.name_of(owner).rpartition(".")[2]):
+        return call.args[0]
+    match owner:
+        case ast.Call(func=ast.Attribute(attr="scale"), args=[loss]):
+            return loss
+    return owner
 
 
-def terms(value: ast.expr) -> Iterator[ast.Name]:
+def _add_terms(source: Source, term: ast.Name, found: set[str], depth: int) -> None:
+    """A term, and those of what was computed for it; a number has no graph to be kept."""
+    found.add(term.id)
+    for value in source.assigned(term) or [] if depth else []:
+        for each in terms(source, value):
+            if any(isinstance(v, ast.Call | ast.BinOp) for v in source.assigned(each) or []):
+                _add_terms(source, each, found, depth - 1)
+
+
+def is_differentiated_above(source: Source, term: ast.Name) -> bool:
+    """Whether backward has certainly run on what a name holds here, so that it is a tensor."""
+    for call in source.method_calls("backward"):
+        loss = _differentiated(source, call)
+        before = (call.lineno, call.col_offset) < (term.lineno, term.col_offset)
+        if isinstance(loss, ast.Name) and loss.id == term.id and before and not call.args:
+            same = source.enclosing_function(call) is source.enclosing_function(term)
+            if same and scopes.runs_before(source, call, term) and same_value(source, loss, term):
+                return True
+    return False
+
+
+def terms(source: Source, value: ast.expr) -> Iterator[ast.Name]:
     """Names whose graph a value still has: ``a * 2 + b.mean()`` gives a and b."""
+    if source.kind_of(value) in NUMBERS:
+        return
     match value:
         case ast.Name():
             yield value
         case ast.BinOp(left=left, right=right):
-            yield from terms(left)
-            yield from terms(right)
+            yield from terms(source, left)
+            yield from terms(source, right)
         case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in TENSOR_STILL:
-            yield from terms(owner)
+            yield from terms(source, owner)
 
 
 def evaluated_network(source: Source, evaluated: ast.Call) -> ast.expr | None:

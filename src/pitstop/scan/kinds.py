@@ -281,12 +281,13 @@ def _has_evidence(source: "Source", node: ast.Name) -> bool:
         assert isinstance(call.func, ast.Attribute)
         owner = call.func.value
         same = isinstance(owner, ast.Name) and owner.id == node.id
-        if same and source.enclosing_function(call) is scope and _same_value(source, node, owner):
+        if same and source.enclosing_function(call) is scope and same_value(source, node, owner):
             return True
     return False
 
 
-def _same_value(source: "Source", one: ast.AST, other: ast.AST) -> bool:
+def same_value(source: "Source", one: ast.AST, other: ast.AST) -> bool:
+    """Whether nothing is bound to a name between two uses of it."""
     assert isinstance(one, ast.Name)
     assert isinstance(other, ast.Name)
     first = {each.target for each in reaching(source, one)}

@@ -1,6 +1,7 @@
 """Precision: in which precision a project computes, and where that would be set."""
 
 import re
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from pitstop.scan.facts import FileFacts
@@ -20,12 +21,12 @@ STARTS = re.compile(r"train|main|finetune|fit|run|demo|infer|test|sample", re.IG
 ASIDE = re.compile(r"(?:^|/)(?:tests?|third_party|scripts|tools|docs|benchmarks?)/|(?:^|/)test_")
 
 
-def is_entry_script(path: str, project: Project) -> bool:
-    """Whether it is the script to start: training before the rest, the nearest to the root."""
-    own = next((each for each in project.files if each.path == path), None)
-    if own is None or not _is_script(own):
-        return False
-    return own is min(filter(_is_script, project.files), key=_rank)
+@lru_cache(maxsize=1)
+def entry_script(project: Project) -> str | None:
+    """The path of the script to start: training before the rest, the nearest to the root."""
+    scripts = filter(_is_script, project.files)
+    first = min(map(_rank, scripts), default=None)
+    return first[-1] if first else None
 
 
 def _is_script(file: FileFacts) -> bool:
@@ -41,6 +42,7 @@ def _rank(file: FileFacts) -> tuple[bool, int, bool, str]:
     return "train" not in stem, file.path.count("/"), "main" not in stem, file.path
 
 
+@lru_cache(maxsize=1)
 def is_precision_set(project: Project) -> bool:
     """Whether TF32 is set, or another precision is in use, anywhere."""
     if project.uses_amp or project.fp32_precision_switches or project.sets(*MATMUL_SWITCHES):
@@ -54,6 +56,7 @@ def is_precision_set(project: Project) -> bool:
     return any(each & HALF and "torch.float32" not in each for each in names)
 
 
+@lru_cache(maxsize=1)
 def runs_attention(project: Project) -> bool:
     """Whether it runs a network with attention on a GPU."""
     runs = project.calls_method("backward") or project.mentions(

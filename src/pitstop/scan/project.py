@@ -1,10 +1,10 @@
 """Project: the facts of all files together. Rules ask it what one file cannot tell."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
-from pitstop.scan.call_graph import hot_functions
+from pitstop.scan.call_graph import Index, asks_for_gradients, hot_functions, read_index
 from pitstop.scan.facts import FileFacts, Switch
 from pitstop.scan.hot import Hot
 from pitstop.scan.settings import Setting
@@ -44,22 +44,56 @@ CLASS_SYNONYMS: Mapping[str, tuple[str, ...]] = {
 LIBRARY_CLASSES = {*CLASS_SYNONYMS, *(name for each in CLASS_SYNONYMS.values() for name in each)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # told apart by identity: what is known of it is looked up often
 class Project:
-    """Everything known about the files of one scan; frozen, so that workers can share it."""
+    """Everything known about the files of one scan."""
 
     files: tuple[FileFacts, ...] = ()
-    hot_by_function: Mapping[tuple[str, str], Hot] = field(default_factory=dict)
 
     @classmethod
     def of(cls, files: Iterable[FileFacts]) -> "Project":
-        """Join the facts of files and work out which functions are hot."""
-        ordered = tuple(sorted(files, key=lambda each: each.path))
-        return cls(ordered, hot_functions(ordered))
+        """Join the facts of files."""
+        return cls(tuple(sorted(files, key=lambda each: each.path)))
+
+    @cached_property
+    def by_path(self) -> Mapping[str, FileFacts]:
+        """The facts of one file."""
+        return {each.path: each for each in self.files}
+
+    @cached_property
+    def _index(self) -> Index:
+        return read_index(self.files)
+
+    @cached_property
+    def _hot_by_function(self) -> Mapping[tuple[str, str], Hot]:
+        return hot_functions(self._index)
 
     def hot_function(self, path: str, name: str) -> Hot | None:
         """Whether a whole function is hot: ``hot_function("models/vae.py", "VAE.decode")``."""
-        return self.hot_by_function.get((path, name))
+        return self._hot_by_function.get((path, name))
+
+    def asks_for_gradients(self, path: str, name: str) -> bool:
+        """Whether a function, or one that it calls, runs backward; an empty name: the module."""
+        return asks_for_gradients(self._index, (path, name))
+
+    def may_ask_for_gradients(self, name: str) -> bool:
+        """Whether a function or method of this name, or one that it calls, runs backward."""
+        keys = self._index.by_name.get(name, ())
+        return any(asks_for_gradients(self._index, key) for key in keys)
+
+    def is_called(self, name: str, elsewhere_than: str) -> bool:
+        """Whether another file calls a function or method of this name."""
+        return bool(self._callers.get(name, set()) - {elsewhere_than})
+
+    @cached_property
+    def _callers(self) -> Mapping[str, set[str]]:
+        """Files by the last name of what they call."""
+        found: dict[str, set[str]] = {}
+        for file in self.files:
+            for function in file.functions:
+                for call in function.calls:
+                    found.setdefault(call.target.rpartition(".")[2], set()).add(file.path)
+        return found
 
     # What is already there ---------------------------------------------------------------------
 

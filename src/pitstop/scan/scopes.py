@@ -219,6 +219,12 @@ def _blocks_around(source: "Source", node: ast.AST) -> set[tuple[ast.AST, str]]:
     return found
 
 
+def runs_before(source: "Source", one: ast.AST, other: ast.AST) -> bool:
+    """Whether the first has run whenever the second runs, and stands above it."""
+    above = _position(one) < _position(other)
+    return above and bool(_block(source, one) & _blocks_around(source, other))
+
+
 def _field(above: ast.AST, statement: ast.AST) -> str:
     """Which of an ``if``'s, loop's or ``try``'s lists holds the statement."""
     for field in ("orelse", "finalbody", "handlers"):

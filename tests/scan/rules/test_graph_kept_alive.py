@@ -6,10 +6,10 @@ from pitstop.scan.source import Source
 
 LOOP = """\
 import torch
-total, losses, totals = 0.0, [], {{}}
+total, losses, totals, scale = 0.0, [], {{}}, args.scale
 for batch in train_loader:
     kind = model(batch).mean()
-    loss = kind * 2 + 1
+    loss = kind * 2 / scale
     loss.backward()
     {line}
 """
@@ -30,6 +30,8 @@ for batch in train_loader:
         "loss = loss.detach(); losses.append(loss)",
         "total += loss; total.backward()",  # its graph is needed
         "meter.update(loss)",
+        "total += scale",  # a number that the loss was divided by
+        "total += args.scale",
     ],
 )
 def test_leaves_alone(line):
@@ -70,3 +72,34 @@ def test_quiet_when_the_sum_is_differentiated_after_the_loop():
 def test_quiet_without_gradients():
     text = LOOP.format(line="with torch.no_grad(): total += loss")
     assert graph_kept_alive(Source(text)) == []
+
+
+HELPER = "def finish(value):\n    value.backward()\n\n"
+
+
+def test_quiet_when_a_helper_differentiates_the_sum():
+    text = HELPER + LOOP.format(line="total += loss") + "finish(total)\n"
+    assert graph_kept_alive(Source(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "safe"),
+    [
+        ("total += loss", True),
+        ("losses.append(loss)", True),
+        ("total += kind", False),  # a tensor by all signs, but no backward was called on it
+        ("totals['loss'] += loss", False),  # who else holds the dictionary?
+        ("self.total += loss", False),
+    ],
+)
+def test_the_fix_is_safe_where_the_sum_goes_nowhere_and_backward_has_run(line, safe):
+    (finding,) = graph_kept_alive(Source(LOOP.format(line=line) + "print(total, losses[-1])\n"))
+    assert finding.fix.safe is safe
+
+
+@pytest.mark.parametrize(
+    "later", ["use(total)", "other = [total]", "self.total = total", "mean = total / 2\nuse(mean)"]
+)
+def test_the_fix_is_not_safe_where_the_sum_goes_on(later):
+    (finding,) = graph_kept_alive(Source(LOOP.format(line="total += loss") + f"{later}\n"))
+    assert not finding.fix.safe

@@ -34,7 +34,7 @@ def attention_weights_unused(source: Source) -> Iterator[Finding]:
         if named and _is_attention(source, call.func) and drops_weights(source, call):
             # The fused kernel rounds differently, and draws other numbers for dropout.
             edit = add_argument(source, call, "need_weights=False")
-            yield source.finding(call, fix=Fix("Do not ask for them", (edit,), safe=False))
+            yield source.finding(call, fix=Fix("Do not ask for them", (edit,)))
 
 
 def _is_attention(source: Source, function: ast.expr) -> bool:

@@ -33,7 +33,7 @@ def checkpoint_without_use_reentrant(source: Source) -> Iterator[Finding]:
         if not _is_for_old_torch(source, call):
             # Where no input needed a gradient, training changes: the fix is not a safe one.
             argument = add_argument(source, call, "use_reentrant=False")
-            yield source.finding(call, fix=Fix("Name the form", (argument,), safe=False))
+            yield source.finding(call, fix=Fix("Name the form", (argument,)))
 
 
 def _is_for_old_torch(source: Source, call: ast.Call) -> bool:

@@ -34,7 +34,7 @@ def compile_result_dropped(source: Source) -> Iterator[Finding]:
         edits = _edits(source, call, call.args[0])
         title = "Keep what is compiled"
         # Compiled code rounds differently: the fix is not a safe one.
-        yield source.finding(call, fix=Fix(title, edits, safe=False) if edits else None)
+        yield source.finding(call, fix=Fix(title, edits) if edits else None)
 
 
 def _edits(source: Source, call: ast.Call, model: ast.expr) -> tuple[Edit, ...]:

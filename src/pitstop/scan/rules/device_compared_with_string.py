@@ -37,7 +37,7 @@ def device_compared_with_string(source: Source) -> Iterator[Finding]:
         if side is not None:
             device = side.args[0] if isinstance(side, ast.Call) else side
             edit = replace(source, side, f"{source.text_of(device)}.type")
-            yield source.finding(compare, fix=Fix("Compare the type", (edit,), safe=False))
+            yield source.finding(compare, fix=Fix("Compare the type", (edit,)))
 
 
 def _device_side(source: Source, side: ast.expr, text: ast.expr) -> ast.expr | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Fix
 from pitstop.core.rule import rule
 from pitstop.scan.edits import insert_after
-from pitstop.scan.precision import is_entry_script, is_precision_set, runs_attention
+from pitstop.scan.precision import entry_script, is_precision_set, runs_attention
 from pitstop.scan.source import Source
 
 SWITCH = 'torch.set_float32_matmul_precision("high")'
@@ -34,10 +34,10 @@ def fp32_matmul_without_tf32(source: Source) -> Iterator[Finding]:
     project = source.project
     if project.uses_amp or not runs_attention(project):
         return
-    if not is_entry_script(source.path, project) or is_precision_set(project):
+    if entry_script(project) != source.path or is_precision_set(project):
         return
     imports = source.nodes(ast.Import)
     first = next((each for each in imports if any(a.name == "torch" for a in each.names)), None)
     if first is not None and source.parent(first) is source.tree:
-        fix = Fix("Allow TF32", (insert_after(source, first, SWITCH),), safe=False)
+        fix = Fix("Allow TF32", (insert_after(source, first, SWITCH),))
         yield source.finding(first, fix=fix, confidence="suspected", changes=("tf32",))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Fix
 from pitstop.core.rule import rule
 from pitstop.scan.edits import insert
-from pitstop.scan.gradients import differentiated, terms
+from pitstop.scan.escapes import is_only_read
+from pitstop.scan.gradients import differentiated, is_differentiated_above, terms
 from pitstop.scan.hot import place_of
 from pitstop.scan.source import Loop, Source
 
@@ -42,19 +43,29 @@ def graph_kept_alive(source: Source) -> Iterator[Finding]:
         for kept, value in _kept(source, loop) if with_graph else ():
             if _is_needed(source, kept) or _is_made_in(kept, loop):
                 continue
-            for term in terms(value):
+            for term in terms(source, value):
                 if term.id in with_graph and not _is_bare(source, term):
                     name = ast.unparse(kept)
                     message = f"`{name}` keeps the graph of every step through `{term.id}`."
                     edit = insert(source.extent(term)[1], ".detach()")
-                    yield source.finding(term, message, Fix("Keep the number alone", (edit,)))
+                    proved = is_differentiated_above(source, term)
+                    safe = proved and isinstance(kept, ast.Name) and is_only_read(source, kept)
+                    fix = Fix("Keep the number alone", (edit,), safe)
+                    sure = "certain" if proved else "suspected"
+                    yield source.finding(term, message, fix, confidence=sure)
 
 
 def _is_needed(source: Source, kept: ast.expr) -> bool:
-    """Whether backward is called on what is kept, or it is nothing with a name."""
+    """Whether backward is called on what is kept, also in a helper, or it has no name."""
     name = _root(kept)
-    around = source.enclosing_function(kept) or source.tree
-    return not name or name in differentiated(source, around)
+    function = source.enclosing_function(kept)
+    if not name or name in differentiated(source, function or source.tree):
+        return True
+    uses = [each for each in source.nodes(ast.Name) if each.id == name]
+    calls = [source.enclosing(each, ast.Call) for each in uses]
+    helpers = {each.func.id for each in calls if each and isinstance(each.func, ast.Name)}
+    helpers |= {each.func.attr for each in calls if each and isinstance(each.func, ast.Attribute)}
+    return any(source.project.may_ask_for_gradients(each) for each in helpers)
 
 
 def _root(kept: ast.expr) -> str:

@@ -1,17 +1,20 @@
 """PIT503 inference-with-grad."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Fix
 from pitstop.core.rule import rule
 from pitstop.scan.edits import insert_after, insert_before
-from pitstop.scan.gradients import evaluated_network, is_off, is_off_in_class, is_unclear
+from pitstop.scan.gradients import (
+    asks_for_gradients,
+    evaluated_network,
+    is_off,
+    is_off_in_class,
+    is_unclear,
+)
 from pitstop.scan.hot import place_of
 from pitstop.scan.source import Function, Source
-
-EVALUATION = re.compile(r"(?:^|_)(?:val|valid|eval|test|infer|predict|inference)", re.IGNORECASE)
 
 
 @rule("PIT503")
@@ -43,6 +46,8 @@ def inference_with_grad(source: Source) -> Iterator[Finding]:
             continue
         call = _first_run(source, source.name_of(network), evaluated, function)
         if call is None or is_off(source, function) or is_off_in_class(source, call):
+            continue
+        if asks_for_gradients(source, function):
             continue
         seen.add(function)
         message = f"`{ast.unparse(network)}` is in evaluation mode, yet runs with gradients on."
@@ -76,7 +81,7 @@ def _switched(source: Source, evaluated: ast.Call) -> Fix | None:
         edit = insert_after(source, source.statement(evaluated), "torch.set_grad_enabled(False)")
     except ValueError:  # something else stands on the line
         return None
-    return Fix("Turn gradients off", (edit,), safe=False)
+    return Fix("Turn gradients off", (edit,))
 
 
 def _decorated(source: Source, function: Function) -> Fix | None:
@@ -84,5 +89,4 @@ def _decorated(source: Source, function: Function) -> Fix | None:
         return None
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function)):
         return None
-    safe = bool(EVALUATION.search(function.name))
-    return Fix("Turn gradients off", (insert_before(source, function, "@torch.no_grad()"),), safe)
+    return Fix("Turn gradients off", (insert_before(source, function, "@torch.no_grad()"),))

@@ -41,13 +41,13 @@ def loader_without_workers(source: Source) -> Iterator[Finding]:
         if source.open_ended(call) or (workers is not None and source.literal(workers) != 0):
             continue
         if _reads_samples(source, call) and not tries_the_dataset(source, call):
-            fix = Fix(TITLE, (set_argument(source, call, "num_workers", "4"),), safe=False)
+            fix = Fix(TITLE, (set_argument(source, call, "num_workers", "4"),))
             yield source.finding(call, fix=fix, confidence="suspected", changes=("loader",))
     for setting in source.settings:
         if "debug" in source.path or setting.value is False or setting.value != 0:
             continue
         if WORKERS.search(setting.key) and source.project.reads_key(setting.key):
-            fix = Fix(TITLE, (replace(source, setting, "4"),), safe=False)
+            fix = Fix(TITLE, (replace(source, setting, "4"),))
             yield source.finding(setting, fix=fix, confidence="suspected", changes=("loader",))
 
 

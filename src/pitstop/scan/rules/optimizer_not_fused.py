@@ -36,7 +36,7 @@ def optimizer_not_fused(source: Source) -> Iterator[Finding]:
         if decided or source.open_ended(call) or _is_small(source, call):
             continue
         name = source.name_of(call.func).rpartition(".")[2]
-        fix = Fix("Fuse it", (set_argument(source, call, "fused", "True"),), safe=False)
+        fix = Fix("Fuse it", (set_argument(source, call, "fused", "True"),))
         yield source.finding(
             call,
             f"`{name}` updates in many small kernels; `fused=True` makes it one.",

@@ -36,4 +36,6 @@ def tensor_built_on_cpu(source: Source) -> Iterator[Finding]:
                     continue  # pin_memory=, requires_grad= and out= change the meaning
                 name_it = add_argument(source, made, f"device={source.text_of(where)}")
                 drop_to = Edit(source.extent(made)[1], source.extent(call)[1], "")
-                yield source.finding(call, fix=Fix("Name the device", (name_it, drop_to)))
+                yield source.finding(
+                    call, fix=Fix("Name the device", (name_it, drop_to), safe=True)
+                )

@@ -49,4 +49,4 @@ def _removal(source: Source, comment: Suppression) -> Fix:
     line_end = source.text.find("\n", comment.end)
     rest = source.text[comment.end : line_end if line_end >= 0 else None].strip()
     edit = Edit(comment.start, comment.end, "#") if rest else Edit(start, comment.end, "")
-    return Fix("Remove the comment", (edit,))
+    return Fix("Remove the comment", (edit,), safe=True)

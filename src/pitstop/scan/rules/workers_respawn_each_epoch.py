@@ -44,7 +44,7 @@ def workers_respawn_each_epoch(source: Source) -> Iterator[Finding]:
     for setting in source.settings:
         wanted = setting.key == "persistent_workers" and setting.value is False
         if wanted and source.project.reads_key("persistent_workers"):
-            fix = Fix("Keep the workers", (replace(source, setting, "true"),), safe=False)
+            fix = Fix("Keep the workers", (replace(source, setting, "true"),))
             yield source.finding(setting, fix=fix, per="epoch", changes=("loader",))
 
 
@@ -55,7 +55,7 @@ def _fix(source: Source, call: ast.Call, workers: ast.expr) -> Fix | None:
             return None
         value = f"{source.text_of(workers)} > 0"  # without workers, True is an error
     edit = add_argument(source, call, f"persistent_workers={value}")
-    return Fix("Keep the workers", (edit,), safe=False)
+    return Fix("Keep the workers", (edit,))
 
 
 def _dataset_changes(source: Source) -> bool:
