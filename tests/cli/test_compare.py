@@ -50,7 +50,7 @@ def recorded(folder, monkeypatch):
 def test_two_recordings_and_what_one_run_each_cannot_see(recorded, capsys):
     assert main.run(["compare", "20260101", "last"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("Verdict  B is worse than A: step +20 % (+20 to +20 %).")
+    assert out.startswith("Verdict  B is worse than A: step +20 % (+14 to +26 %).")
     assert "one run each" in out
 
 

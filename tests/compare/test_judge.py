@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pitstop.compare.differences import differences
+from pitstop.compare.gates import parse, result
 from pitstop.compare.judge import judge_recordings, judge_runs
 from pitstop.compare.quantities import (
     LOWER_IS_BETTER,
@@ -152,6 +153,30 @@ def test_one_recording_each_proves_no_small_difference():
     times = [100.0 + place % 5 for place in range(60)]
     found = by_name(judge_recordings(recorded(times), recorded([1.04 * each for each in times])))
     assert found["step"].verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "gate", "expected"),
+    [
+        (1.015, "step<=+3%", "inconclusive"),
+        (1.0, "step<=+3%", "inconclusive"),
+        (1.0, "step<=+5%", "pass"),
+        (1.0, "samples>=-3%", "inconclusive"),
+        (0.9, "step<=+3%", "pass"),
+        (1.2, "step<=+3%", "fail"),
+        (1.07, "step<=+3%", "inconclusive"),
+        (0.97, "step<=-2%", "inconclusive"),
+        (0.9, "step<=-4%", "pass"),
+    ],
+)
+def test_a_gate_on_recordings_knows_how_far_runs_differ(ratio, gate, expected):
+    found = judge_recordings(recorded([100.0] * 60), recorded([100.0 * ratio] * 60))
+    assert result(parse(gate), found) == expected
+
+
+def test_recordings_are_never_the_same():
+    step = by_name(judge_recordings(recorded([100.0] * 60), recorded([100.0] * 60)))["step"]
+    assert (step.verdict, step.low, step.high) == ("inconclusive", 1 / 1.05, 1.05)
 
 
 def test_a_slow_stretch_of_a_recording_is_noise_of_its_blocks():

@@ -18,6 +18,7 @@ from pitstop.core.errors import PitstopError
 Result = Literal["pass", "fail", "inconclusive"]
 
 SHAPE = re.compile(r"\s*([\w-]+)\s*(<=|>=)\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*%\s*")
+ROUNDING = 1e-9  # what 1.05 - 1 is more than 0.05: a limit is kept by what just reaches it
 MEMORY = ("gpu-memory", "host-memory")  # what "memory" means: the first of them that is known
 
 
@@ -65,7 +66,7 @@ def result(gate: Gate, comparisons: Sequence[Comparison]) -> Result:
     least, most = sorted((sign * (found.low - 1), sign * (found.high - 1)))
     limit = sign * gate.limit
     exact = found.metric == LOSS  # no noise is forgiven but what runs of one command show
-    if most <= limit or (found.verdict == "same" and limit >= 0 and not exact):
+    if most <= limit + ROUNDING or (found.verdict == "same" and limit >= 0 and not exact):
         return "pass"
     counts = exact or limit < 0 or found.verdict in {"better", "worse"}
     return "fail" if least > limit and counts else "inconclusive"

@@ -22,7 +22,7 @@ def judge(
     floor: float = 0.0,
     noun: str = "pair",
 ) -> tuple[Comparison, ...]:
-    """Everything that can be read off both; ``floor`` is noise that is not to be seen in them."""
+    """Everything that can be read off both; ``floor`` is by how much runs differ that are not here."""
     found = [
         _one(quantity, before, after, floor, noun)
         for quantity in (*built_in((*before, *after)), *own)
@@ -64,7 +64,7 @@ def _one(
     work = work_ms(before) if quality.name == WAIT else 0.0
     weighed_a, weighed_b = [work + each for each in a], [work + each for each in b]
     noise = pairs.noise(weighed_a, weighed_b).at_least(floor)
-    found = pairs.verdict(weighed_a, weighed_b, noise, quality, noun)
+    found = pairs.verdict(weighed_a, weighed_b, noise, quality, noun, floor)
     return replace(found, before=median(a), after=median(b)) if work else found
 
 

@@ -23,6 +23,9 @@ a minute makes large noise, yet both runs of each pair saw it. Nothing below 1 %
 simulated noise (``benchmarks/compare.py``) identical code fails a gate of 3 % less often than once
 in 1000 comparisons. Things are the same when the interval lies within the noise, but never when it
 reaches beyond 3 %. All else is inconclusive, with the reason.
+
+**One run each.** Two recordings have no twins: how far two runs of one script differ is not in them.
+Their interval is wider by that much on both sides, whatever their steps say.
 """
 
 import math
@@ -111,8 +114,12 @@ def verdict(
     noise: Noise,
     quality: Quality = STEP,
     noun: str = "pair",
+    unseen: float = 0.0,
 ) -> Comparison:
-    """Judge B against A, pair by pair; nothing within the noise is a difference."""
+    """Judge B against A, pair by pair; nothing within the noise is a difference.
+
+    By ``unseen`` A and B may differ whatever these values are: the interval is that much wider.
+    """
     pairs = len(before)
     scaled_before, scaled_after, back = _scaled(before, after)
     changes = [b - a for a, b in zip(scaled_before, scaled_after, strict=True)]
@@ -128,7 +135,7 @@ def verdict(
     )
     if pairs < FEWEST:
         return replace(found, reason=f"{FEWEST} {noun}s are the least that can tell")
-    low, high = (back(end) for end in interval(changes))
+    low, high = _wider(*(back(end) for end in interval(changes)), unseen)
     outcome, reason = _outcome(ratio, low, high, noise, quality)
     return replace(found, verdict=outcome, reason=reason, low=low, high=high)
 
@@ -151,6 +158,11 @@ def interval(changes: Sequence[float]) -> tuple[float, float]:
     ordered = sorted(changes)
     out = _left_out(len(ordered))
     return ordered[out], ordered[len(ordered) - 1 - out]
+
+
+def _wider(low: float, high: float, share: float) -> tuple[float, float]:
+    by = 1 + share
+    return min(low / by, low * by), max(high / by, high * by)
 
 
 def _of_the_median_pair(values: Sequence[float], changes: Sequence[float]) -> float:

@@ -3,13 +3,17 @@
 from collections.abc import Iterator, Sequence
 
 from pitstop.compare.gates import MEMORY, Gate, Result, find, result
+from pitstop.compare.judge import BETWEEN_RUNS
 from pitstop.core.comparison import Comparison
 from pitstop.core.report import Check, Report, Status
-from pitstop.core.units import change, count
+from pitstop.core.units import change, count, percent
 from pitstop.report.wording import interval
 
 STATUS: dict[Result, Status] = {"pass": "ok", "fail": "FAIL", "inconclusive": "warn"}
-ONE_RUN = "one run each: how far two runs of the same thing differ cannot be seen"
+ONE_RUN = (
+    "one run each: how far two runs of the same thing differ cannot be seen, so that intervals are "
+    f"{percent(BETWEEN_RUNS)} wider"
+)
 
 
 def leading(comparisons: Sequence[Comparison], same_work: bool) -> Comparison:
