@@ -22,7 +22,7 @@ def judge(
     floor: float = 0.0,
     noun: str = "pair",
 ) -> tuple[Comparison, ...]:
-    """Everything that can be read off both; ``floor`` is by how much runs differ that are not here."""
+    """Everything that can be read off both; ``floor`` is what further runs would differ by."""
     found = [
         _one(quantity, before, after, floor, noun)
         for quantity in (*built_in((*before, *after)), *own)

@@ -24,8 +24,8 @@ simulated noise (``benchmarks/compare.py``) identical code fails a gate of 3 % l
 in 1000 comparisons. Things are the same when the interval lies within the noise, but never when it
 reaches beyond 3 %. All else is inconclusive, with the reason.
 
-**One run each.** Two recordings have no twins: how far two runs of one script differ is not in them.
-Their interval is wider by that much on both sides, whatever their steps say.
+**One run each.** Two recordings have no twins: how far two runs of one script differ is not in
+them. Their interval is wider by that much on both sides, whatever their steps say.
 """
 
 import math
