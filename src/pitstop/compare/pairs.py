@@ -135,7 +135,8 @@ def verdict(
     )
     if pairs < FEWEST:
         return replace(found, reason=f"{FEWEST} {noun}s are the least that can tell")
-    low, high = _wider(*(back(end) for end in interval(changes)), unseen)
+    least, most = interval(changes)
+    low, high = _wider(back(least), back(most), unseen)
     outcome, reason = _outcome(ratio, low, high, noise, quality)
     return replace(found, verdict=outcome, reason=reason, low=low, high=high)
 
