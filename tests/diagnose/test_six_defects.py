@@ -337,7 +337,7 @@ def run(text, folder):
     together = "dist.get_rank()" in text
     command = launch.command_line((str(script),), module=False, processes=2 if together else None)
     command[0] = sys.executable
-    options = Options(str(folder), warmup=WARMUP, launcher=together)
+    options = Options(str(folder), warmup=WARMUP)
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
         assert launch.run(command, options, (out, err)) == 0, (folder / "err").read_text()
     lines = script.read_text().splitlines()

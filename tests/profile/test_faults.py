@@ -11,6 +11,8 @@ import pytest
 
 from pitstop.profile import runs
 from pitstop.profile.collect import collect
+from pitstop.profile.launch import run
+from pitstop.profile.options import Options
 
 pytest.importorskip("torch")
 
@@ -117,12 +119,7 @@ def test_steps_ends_the_run_cleanly_with_finalisers_and_exit_0(script):
 
 
 def test_our_own_failure_is_one_line_and_the_script_goes_on(script):
-    before = (
-        "import torch, pitstop.profile.recorder as r\n"
-        "def broken(*_): raise ZeroDivisionError('planted')\n"
-        "r.Recorder._write_slice = broken\n"
-    )
-    path = script(before=before)
+    path = script(before=BROKEN)
     without, with_us = bare(path), profiled(path)
     assert with_us.stdout == without.stdout
     assert with_us.returncode == 0
@@ -138,19 +135,48 @@ def test_a_read_only_folder_still_runs_the_script(script, tmp_path):
     assert b"recording to" in ran.stderr
 
 
+FULL = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))\n"
+BROKEN = (
+    "import torch, pitstop.profile.recorder as r\n"
+    "def broken(*_): raise ZeroDivisionError('planted')\n"
+    "r.Recorder._write_slice = broken\n"
+)
+
+
 def test_a_full_disk_is_one_line_and_the_script_goes_on(script):
-    before = (
-        "import torch, pathlib, pitstop.profile.writer as w\n"
-        "class Full(type(pathlib.Path())):\n"
-        "    def open(self, *a, **k): raise OSError(28, 'No space left on device')\n"
-        "w.Path = Full\n"
-        "import pitstop.profile.attach as a\n"
-        "a._active[0]._writer._path = Full(a._active[0]._writer._path)\n"
-    )
-    ran = profiled(script("time.sleep(0.2)", before=before))
+    ran = profiled(script(before=FULL))
     assert ran.returncode == 0
-    assert ran.stdout.endswith(b"end\n")
-    assert ran.stderr.count(b"No space left on device") == 1
+    assert ran.stdout == bare(script()).stdout
+    assert ran.stderr.count(b"recording stopped") == ran.stderr.count(b"File too large") == 1
+
+
+@pytest.mark.parametrize("trouble", [FULL, BROKEN])
+@pytest.mark.parametrize("silence", ["sys.stderr = None", "sys.stderr.close()"])
+def test_a_script_that_cannot_be_recorded_and_has_no_stderr_goes_on(silence, trouble, script):
+    path = script(before=f"import sys\n{silence}\n{trouble}")
+    options = Options(str(path.parent), inspect=0)
+    with (path.parent / "out").open("wb") as out:
+        assert run([sys.executable, str(path)], options, (out, out)) == 0
+    assert (path.parent / "out").read_text().endswith("end\n")
+
+
+def test_all_steps_before_an_early_crash_are_readable(script):
+    path = script("if step == 10: os.kill(os.getpid(), signal.SIGSEGV)")
+    assert profiled(path).returncode == -signal.SIGSEGV
+    assert len(evidence(path).steps) == 10
+
+
+def test_a_report_that_cannot_be_made_leaves_the_exit_code_alone(script, monkeypatch):
+    code = (
+        "import sys, pitstop.cli.profile as p; from pitstop.cli.main import run\n"
+        "def broken(*_): raise OSError(28, 'No space left on device')\n"
+        "p.diagnosed = broken\n"
+        f"sys.exit(run(['profile', {str(script('if step == 3: sys.exit(7)'))!r}]))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert ran.returncode == 7
+    assert ran.stderr.decode().count("No space left") == 1
+    assert b"Traceback" not in ran.stderr
 
 
 def test_a_run_that_never_finishes_a_step_shows_where_it_hangs(tmp_path):

@@ -18,12 +18,14 @@ from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.story import tell
 from pitstop.doctor.read import read_hardware
 from pitstop.profile.collect import collect
+from pitstop.profile.reached import why_unseen
 from pitstop.profile.runs import Run
 from pitstop.scan.run import scan
 
 MACHINE = "machine.json"
 BY_SIGNAL = 128  # exit codes of shells from here on are signals
 MOST_FILES = 60  # of the user's that ran: a scan of these takes a second
+WATCH_IT = "profile the command that trains: SCRIPT, -m MODULE, torchrun or accelerate launch"
 NAMED = 3  # cleared suspicions, and files of open ones, said by name
 
 
@@ -46,6 +48,8 @@ def diagnosed(folder: Path, run: Run) -> Report:
     merged = merge(_suspected(seen), found, seen)
     shown = merged.findings[: len(found)]
     report = tell(recording, shown, run.name, run.exit_code, str(Path.cwd()))
+    if not any(folder.glob("rank*")) and (unseen := why_unseen(folder)):
+        report = replace(report, why=f"Nothing was seen: {unseen}.", next=WATCH_IT)
     return replace(report, notes=(*report.notes, *_on_the_source(merged)))
 
 

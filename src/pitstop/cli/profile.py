@@ -69,7 +69,6 @@ def command(
         output.write(diagnosed(earlier, runs.load(earlier)), err=True)
         return 0
     words = launch.command_line(script, module, nproc_per_node)
-    launcher = launch.is_launcher(script) or nproc_per_node is not None
     folder = launch.new_run_folder(Path.cwd(), "run" if redact else script[0])
     run = runs.begun(() if redact else words, warmup)
     store.save(folder / "run.json", run)
@@ -80,7 +79,6 @@ def command(
         inspect=inspect,
         trace=trace,
         redact=redact,
-        launcher=launcher,
     )
     code = launch.run(words, options)
     _report(folder, replace(run, exit_code=code), output)

@@ -12,6 +12,7 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable
 from pitstop.profile import launch
 from pitstop.profile.options import Options
+from pitstop.profile.reached import why_unseen
 from pitstop.tune.change import find_change
 from pitstop.tune.plan import BEGIN, Outcome, Plan, Wanted, read_outcomes
 from pitstop.tune.track import label
@@ -25,8 +26,11 @@ Examples:
 
 \b
 Nothing is recorded, redirected or seeded. Output, files and exit code are the script's own; a
-change that does not take hold is said on stderr at the end.
+change that does not take hold is said on stderr at the end. A run that ends well, but in which
+no change took hold, ends with exit code 2.
 """
+
+COULD_NOT_RUN = 2
 
 
 @click.command(epilog=EXAMPLES, context_settings={"allow_interspersed_args": False})
@@ -45,12 +49,17 @@ def command(tuned: Path, nproc_per_node: int | None, module: bool, script: tuple
     kept = read_tuned(tuned)
     _prepare(kept)
     words = launch.command_line(script, module, nproc_per_node)
-    launcher = launch.is_launcher(script) or nproc_per_node is not None
     with tempfile.TemporaryDirectory(prefix="pitstop-run-") as folder:
         also = ((BEGIN, Plan(kept, folder=folder).to_json()),)
-        options = Options(folder, also=also, record=False, launcher=launcher)
+        options = Options(folder, also=also, record=False)
         code = launch.run(words, options)
-        for outcome in read_outcomes(Path(folder)):
+        outcomes = read_outcomes(Path(folder))
+        unseen = why_unseen(Path(folder))
+    if not any(each.applied for each in outcomes):
+        _tell_in_vain(outcomes, unseen)
+        code = code or COULD_NOT_RUN
+    else:
+        for outcome in outcomes:
             _tell(outcome)
     return launch.end_like(code)
 
@@ -67,5 +76,15 @@ def _prepare(kept: Iterable[Wanted]) -> None:
 
 def _tell(outcome: Outcome) -> None:
     if outcome.declined:
-        name = label(Wanted(outcome.name, outcome.options))
-        say(f"pitstop: {name} did not take hold: {printable(outcome.declined)}")
+        say(f"pitstop: {_name(outcome)} did not take hold: {printable(outcome.declined)}")
+
+
+def _tell_in_vain(outcomes: Iterable[Outcome], unseen: str) -> None:
+    """Nothing of ours was in this run, of which its user must hear: it was one without Pitstop."""
+    declined = [f"{_name(each)}: {each.declined}" for each in outcomes]
+    reasons = "; ".join(declined) or unseen or "the run ended before any could take hold"
+    say(f"pitstop: no change was applied: {printable(reasons)}")
+
+
+def _name(outcome: Outcome) -> str:
+    return label(Wanted(outcome.name, outcome.options))

@@ -16,7 +16,6 @@ from pitstop.profile import launch, runs
 from pitstop.profile.collect import collect
 from pitstop.profile.options import UNKNOWN, Options, StepEnds
 
-LAUNCHER_MODULE = "torch.distributed.run"  # what torchrun is when typed as python -m
 LAST_LINES = 5  # of stderr, enough for the exception and the line that raised it
 OUR_OWN = "pitstop: "  # how the recorder begins the one line that it may write
 PRINTED, COMPLAINED = "stdout.txt", "stderr.txt"
@@ -82,7 +81,6 @@ def record(
         warmup=warmup,
         inspect=inspect,
         also=also,
-        launcher=launch.is_launcher(tuple(command)) or LAUNCHER_MODULE in command,
     )
     interrupts: list[None] = []
     with (

@@ -3,20 +3,18 @@
 import atexit
 import contextlib
 import importlib
-import importlib.util
 import json
 import os
 import platform
 import sys
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pitstop.core.private import private
-from pitstop.profile.attempt import attempt
+from pitstop.profile.attempt import attempt, complain
+from pitstop.profile.executed import when_executed
 from pitstop.profile.options import CANNOT_BEGIN, FIRST, Options, take_options
+from pitstop.profile.reached import PYTHON, TORCH, reach
 from pitstop.profile.stacks import answer_questions, stop_answering
 
 if TYPE_CHECKING:
@@ -30,8 +28,16 @@ def attach() -> None:
     options = take_options()
     if first := os.environ.get(FIRST):
         _start(*first.split(" ", 1))
-    if options and not _is_worker():
-        sys.meta_path.insert(0, _AfterTorch(options))
+    if options:
+        reach(options.folder, PYTHON)
+        process = os.getpid()  # a fork of it is a helper
+
+        def begin(_: object) -> None:
+            if os.getpid() == process:
+                reach(options.folder, TORCH)
+                attempt(_begin, options, failed=_not_recording)
+
+        when_executed("torch", begin)
 
 
 def mark(begins: bool) -> None:
@@ -53,42 +59,8 @@ def close() -> None:
         recorder.close()
 
 
-def _is_worker() -> bool:
-    """Whether this is a helper that multiprocessing started, not a process of the user's own."""
-    return any("multiprocessing" in argument for argument in sys.orig_argv[1:4])
-
-
-class _AfterTorch(MetaPathFinder):
-    """Finds nothing itself; sees torch being looked for and acts when it has been executed."""
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
-        """The usual spec of torch, whose loader calls us once the module is complete."""
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("torch")
-        if spec is not None and spec.loader is not None:
-            _call_after(spec.loader, lambda: _begin(self._options))
-        return spec
-
-
-def _call_after(loader: Any, action: Any) -> None:
-    """Let ``action`` run after ``loader`` has executed its module; the loader is then as before."""
-    execute = loader.exec_module
-
-    def execute_then_act(module: ModuleType) -> None:
-        del loader.exec_module
-        execute(module)
-        attempt(action, failed=_not_recording)
-
-    loader.exec_module = execute_then_act
-
-
 def _not_recording(error: Exception) -> None:
-    sys.stderr.write(f"pitstop: not recording: {type(error).__name__}: {error}\n")
+    complain(f"not recording: {type(error).__name__}: {error}")
 
 
 def _begin(options: Options) -> None:
@@ -104,8 +76,7 @@ def _start(name: str, argument: str) -> Any:
         return getattr(importlib.import_module(module), function)(argument)
     except Exception as error:  # noqa: BLE001 whatever it is, the run ends here
         said = f"{type(error).__name__}: {error}".splitlines()[0]
-        sys.stderr.write(f"pitstop: {name} failed: {said}\n")
-        sys.stderr.flush()
+        complain(f"{name} failed: {said}")
         os._exit(CANNOT_BEGIN)
 
 

@@ -1,5 +1,6 @@
 """Attempt: how anything of ours may fail, and how the script's own errors pass through us."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,16 @@ def attempt(
     except Exception as error:  # noqa: BLE001 never in the user's way
         failed(error)
         return otherwise
+
+
+def complain(said: str) -> None:
+    """Say one line on stderr; a script may have closed it, or never had one."""
+
+    def say() -> None:
+        sys.stderr.write(f"pitstop: {said}\n")
+        sys.stderr.flush()
+
+    attempt(say)
 
 
 def leave_no_trace(error: BaseException, frames: int = 1) -> None:

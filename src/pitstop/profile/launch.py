@@ -8,6 +8,7 @@ the run is watched from outside: memory of the process and its children, sensors
 import contextlib
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,17 +20,19 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
-import pitstop
+import psutil
+
 from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable
 from pitstop.core.private import ALONE, own_folder
 from pitstop.core.secrets import is_masked
-from pitstop.profile import stacks
+from pitstop.profile import guardian, reached, stacks
+from pitstop.profile.attempt import attempt, complain
 from pitstop.profile.host import HostMeter
 from pitstop.profile.options import SITE, VARIABLE, Options
+from pitstop.profile.program import is_launcher
 
 SAMPLE_SECONDS = 0.5
-LAUNCHERS = {"torchrun", "accelerate", "deepspeed"}
 FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
@@ -48,20 +51,16 @@ def command_line(target: tuple[str, ...], module: bool, processes: int | None) -
             "no script given: end the command with SCRIPT [ARGS ...], or -m MODULE [ARGS ...]"
         )
     refuse_masked(target)
-    if is_launcher(target):
-        return list(target)
-    if not module and not Path(target[0]).is_file():
-        raise PitstopError(f"{target[0]}: no such file; give a script, or -m MODULE")
-    script = ["-m", *target] if module else list(target)
-    if processes:
-        return [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            f"--nproc-per-node={processes}",
-            *script,
-        ]
-    return [sys.executable, *script]
+    command = not module and _is_command(target[0])
+    if not (module or command or Path(target[0]).is_file()):
+        raise PitstopError(f"{target[0]}: no such file; give a script, a command, or -m MODULE")
+    if not processes:
+        return [*([] if command else [sys.executable]), *(["-m"] if module else []), *target]
+    if command and is_launcher(target[0]):
+        raise PitstopError(f"{target[0]} starts the processes itself: leave --nproc-per-node out")
+    how = ["--no-python"] if command else ["-m"] if module else []
+    torchrun = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
+    return [*torchrun, *how, *target]
 
 
 def refuse_masked(words: Sequence[str]) -> None:
@@ -70,9 +69,10 @@ def refuse_masked(words: Sequence[str]) -> None:
         raise PitstopError("*** stands for a secret that was not kept: type its value in its place")
 
 
-def is_launcher(target: tuple[str, ...]) -> bool:
-    """Whether the command starts the script itself, as torchrun does."""
-    return Path(target[0]).stem in LAUNCHERS
+def _is_command(name: str) -> bool:
+    """Whether this is a program that starts by itself, as a package's console script does."""
+    is_script = name.endswith(".py") or (Path(name).name == name and Path(name).is_file())
+    return not is_script and shutil.which(name) is not None
 
 
 def run(
@@ -93,12 +93,12 @@ def run(
     environment = os.environ | {
         **limits.environment,
         VARIABLE: options.to_environment(),
-        "PITSTOP_SOURCE": str(Path(pitstop.__file__).parent.parent),
         "PYTHONPATH": os.pathsep.join([str(SITE), *([inherited] if inherited else [])]),
     }
     printed, complained = output or (None, None)
     typed = subprocess.DEVNULL if output else None
-    with _signals_passed_on(on_interrupt, kills=apart is not None) as passed:
+    kills = apart is not None
+    with guardian.guard() as guards, _signals_passed_on(on_interrupt, kills) as passed:
         try:
             process = subprocess.Popen(
                 command,
@@ -106,13 +106,14 @@ def run(
                 stdin=typed,
                 stdout=printed,
                 stderr=complained,
-                start_new_session=apart is not None,
+                start_new_session=kills,
             )
         except OSError as error:
             raise PitstopError(f"cannot start {command[0]}: {error.strerror}") from None
+        guards(process.pid)
         passed.process = process
         code = _watch(process, Path(options.folder), limits.timeout_s)
-    stacks.clean(Path(options.folder))
+    attempt(stacks.clean, Path(options.folder))
     return code
 
 
@@ -131,16 +132,24 @@ def _watch(process: "subprocess.Popen[bytes]", folder: Path, timeout_s: float) -
     meter = HostMeter(process.pid, folder)
     patience, begun = stacks.PATIENCE_SECONDS, time.monotonic()
     while True:
-        meter.sample()
+        attempt(meter.sample)
         if time.monotonic() - begun > patience:
-            stacks.ask(folder)
+            attempt(stacks.ask, folder)
             patience *= 2
         if time.monotonic() - begun > timeout_s:
-            process.kill()
+            _kill(process)
         try:
             return process.wait(SAMPLE_SECONDS)
         except subprocess.TimeoutExpired:
             continue
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """Kill it and all that it has started, which may have a session of its own as well."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        _, *others = guardian.family(psutil.Process(process.pid))
+        process.kill()  # before the others, so that it starts no more; it is waited for elsewhere
+        guardian.end(others)
 
 
 class _signals_passed_on:  # noqa: N801 reads as the statement it is used in
@@ -153,22 +162,26 @@ class _signals_passed_on:  # noqa: N801 reads as the statement it is used in
         self._kills = kills
 
     def __enter__(self) -> "_signals_passed_on":
-        self._before: dict[Any, Any] = {
-            signal.SIGINT: signal.signal(signal.SIGINT, self._interrupt)
-        }
+        self._before: dict[Any, Any] = {}
+        self._handle(signal.SIGINT, self._interrupt)
         for name in FORWARDED:
             if number := getattr(signal, name, None):
-                self._before[number] = signal.signal(number, self._hand_on)
+                self._handle(number, self._hand_on)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def _handle(self, number: signal.Signals, handler: Callable[..., None]) -> None:
+        """A signal that was ignored when we began stays so, as nohup wants it to."""
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            self._before[number] = signal.signal(number, handler)
+
     def _interrupt(self, *_: object) -> None:
         self._on_interrupt()
         if self._kills and self.process:
-            self.process.kill()
+            _kill(self.process)
 
     def _hand_on(self, number: int, _: object) -> None:
         if self._kills:
@@ -184,10 +197,11 @@ def new_run_folder(root: Path, name: str) -> Path:
         runs = own_folder(root, "runs")
         folder = next(each for each in _names(runs / stem) if not each.exists())
         folder.mkdir(ALONE)
+        reached.begin(folder)
     except OSError as error:
         folder = Path(tempfile.mkdtemp(prefix="pitstop-"))
         why = f"{error.filename}: {error.strerror}"
-        sys.stderr.write(f"pitstop: {printable(why)}; recording to {folder} instead\n")
+        complain(f"{printable(why)}; recording to {folder} instead")
     return folder
 
 

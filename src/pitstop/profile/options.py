@@ -5,6 +5,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pitstop.profile.program import runs_the_script
+
 VARIABLE = "PITSTOP_PROFILE"
 FIRST = "PITSTOP_FIRST"  # "module:function argument", called before the script, by children too
 SITE = Path(__file__).parent / "site"  # goes in front of PYTHONPATH
@@ -26,7 +28,6 @@ class Options:
     inspect: int = 2  # steps looked at in depth
     trace: bool = False
     redact: bool = False  # leave out paths and arguments
-    launcher: bool = False  # the command is torchrun or the like; the script is its child
     also: tuple[tuple[str, str], ...] = ()  # "module:function" and its argument, called first
     record: bool = True  # false: only do what ``also`` says
     pythonpath: str | None = None  # what PYTHONPATH was before we put ourselves into it
@@ -39,17 +40,15 @@ class Options:
 def take_options() -> Options | None:
     """The options of this process, with the environment restored for it and its children.
 
-    A launcher passes them on: only the processes that it starts with a rank take them.
+    A launcher takes none, so that those whom it starts do.
     """
     text = os.environ.get(VARIABLE)
-    if text is None:
+    if text is None or not runs_the_script():
         return None
     options = Options(**json.loads(text))
-    if not options.launcher or "LOCAL_RANK" in os.environ:
-        del os.environ[VARIABLE]
-        os.environ.pop("PITSTOP_SOURCE", None)
-        if options.pythonpath is None:
-            os.environ.pop("PYTHONPATH", None)
-        else:
-            os.environ["PYTHONPATH"] = options.pythonpath
+    del os.environ[VARIABLE]
+    if options.pythonpath is None:
+        os.environ.pop("PYTHONPATH", None)
+    else:
+        os.environ["PYTHONPATH"] = options.pythonpath
     return options

@@ -20,7 +20,7 @@ from torch._C._autograd import _profiler_enabled
 from torch.compiler import is_compiling
 from torch.optim.optimizer import Optimizer
 
-from pitstop.profile.attempt import attempt
+from pitstop.profile.attempt import attempt, complain
 from pitstop.profile.clock import BACKWARD, OPTIMIZER, PHASES, WAIT, Clock
 from pitstop.profile.compiling import compiled
 from pitstop.profile.cores import Cores
@@ -314,10 +314,10 @@ class Recorder:
         """Our own failure: say so in one line, get out of the way, let the script go on."""
         if self.alive:
             said = f"{type(error).__name__}: {error}".partition("\n")[0]  # CUDA says more
-            sys.stderr.write(f"pitstop: recording stopped: {said}\n")
+            complain(f"recording stopped: {said}")
             attempt(lambda: [*self._scope.finish()])
             attempt(self._writer.close)
-            self._let_go()
+            attempt(self._let_go)
 
     def abandon(self) -> None:
         """Record nothing more; what is not yet written is left to the parent of a fork."""

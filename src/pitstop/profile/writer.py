@@ -8,15 +8,16 @@ million steps takes about ten megabytes, and what is kept is kept whole.
 import hashlib
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from pitstop.core.private import private
+from pitstop.profile.attempt import complain
 
 FULL_ROWS = 20_000  # slices written before thinning begins, and again at each doubling
 WINDOW_ROWS = 256  # slices kept or left out together, so that neighbouring steps stay together
 FLUSH_US = 500_000  # what a killed process loses at most, besides what is only noted
+AT_ONCE_ROWS = 64  # the first slices are written one by one: runs that crash do so early
 
 
 class Writer:
@@ -38,7 +39,7 @@ class Writer:
     def row(self, row: list[Any]) -> None:
         """Write one slice with the next flush. A row begins with its time, in microseconds."""
         self._rows.append(row)
-        if row[0] - self._flushed_us > FLUSH_US:
+        if self._seen < AT_ONCE_ROWS or row[0] - self._flushed_us > FLUSH_US:
             self._flushed_us = row[0]
             self.flush()
 
@@ -63,7 +64,7 @@ class Writer:
                 stream.write("\n".join(lines) + "\n")
         except OSError as error:
             self._broken = True
-            sys.stderr.write(f"pitstop: recording stopped: {self._path}: {error.strerror}\n")
+            complain(f"recording stopped: {self._path}: {error.strerror}")
 
     def close(self) -> None:
         """Write what is left."""

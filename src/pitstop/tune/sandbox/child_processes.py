@@ -12,20 +12,18 @@ from pathlib import Path
 
 import psutil
 
+from pitstop.profile import guardian
+
 VARIABLE = "PITSTOP_TRIAL"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 where torch's workers put their batches, on Linux
 TORCH_FILE = re.compile(r"torch_(\d+)_")
-CLEANERS = ("resource_tracker", "torch_shm_manager")  # they tidy up once the others are gone
-PATIENCE_S = 2.0  # that cleaners get for it; they need milliseconds
 
 
 def end(tag: str) -> set[int]:
     """Kill every process of a trial, those that tidy up last; return their numbers."""
     found = members(tag)
-    cleaners = [each for each in found if _is_cleaner(each)]
-    _kill([each for each in found if each not in cleaners])
-    _, slow = psutil.wait_procs(cleaners, PATIENCE_S)
-    _kill([*slow, *members(tag)])
+    guardian.end(found)
+    guardian.end(members(tag))  # what they have started meanwhile
     return {each.pid for each in found}
 
 
@@ -47,17 +45,3 @@ def clean_shared_memory(pids: Iterable[int]) -> None:
         if named and int(named.group(1)) in dead:
             with contextlib.suppress(OSError):
                 path.unlink()
-
-
-def _is_cleaner(process: psutil.Process) -> bool:
-    try:
-        return any(name in word for name in CLEANERS for word in process.cmdline())
-    except psutil.Error:
-        return False
-
-
-def _kill(processes: list[psutil.Process]) -> None:
-    for each in processes:
-        with contextlib.suppress(psutil.Error):
-            each.kill()
-    psutil.wait_procs(processes, PATIENCE_S)

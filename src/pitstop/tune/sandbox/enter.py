@@ -7,7 +7,6 @@ import json
 import os
 from pathlib import Path
 
-import pitstop
 from pitstop.profile.options import FIRST, SITE
 from pitstop.tune.sandbox import landlock
 from pitstop.tune.sandbox.audit import note_writing
@@ -29,7 +28,6 @@ def begin(argument: str) -> None:
         note_writing(folder, alone)
     inherited = json.dumps({**wanted, "fence": False})  # the kernel's part is for ever
     os.environ[FIRST] = f"{BEGIN} {inherited}"
-    os.environ["PITSTOP_SOURCE"] = str(Path(pitstop.__file__).parents[1])
     paths = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     if str(SITE) not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), *paths])

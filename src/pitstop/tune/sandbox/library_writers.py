@@ -4,14 +4,9 @@ Each row names a function and which of its arguments is a path. A module that is
 attended to when the script imports it.
 """
 
-import importlib.util
 import os
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, update_wrapper
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -63,51 +58,6 @@ WRITERS = (
     Writer("sqlite3", "connect", 0, "database", "database"),
     Writer("sqlite3.dbapi2", "connect", 0, "database", "database"),
 )
-
-
-def when_there(name: str, action: Callable[[ModuleType], None]) -> Callable[[], None]:
-    """Act on a module now, or as soon as it has been imported; return how to give up waiting."""
-    if (module := sys.modules.get(name)) is not None:
-        action(module)
-        return lambda: None
-    waiting = _Waiting(name, action)
-    sys.meta_path.insert(0, waiting)
-    return waiting.stop
-
-
-class _Waiting(MetaPathFinder):
-    """Finds nothing itself; sees a module being looked for and acts when it has been executed."""
-
-    def __init__(self, name: str, action: Callable[[ModuleType], None]) -> None:
-        self._name = name
-        self._action = action
-
-    def stop(self) -> None:
-        """Wait no more."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
-        """The usual spec, whose loader calls us once the module is complete."""
-        if name != self._name:
-            return None
-        self.stop()
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            self._follow(spec.loader)
-        else:
-            sys.meta_path.insert(0, self)  # it may be there when asked for again
-        return spec
-
-    def _follow(self, loader: Any) -> None:
-        execute = loader.exec_module
-
-        def execute_then_act(module: ModuleType) -> None:
-            loader.exec_module = execute  # others may wait for the same module
-            execute(module)
-            self._action(module)
-
-        loader.exec_module = execute_then_act
 
 
 def attend(module: ModuleType, overlay: Overlay, undos: list[Undo]) -> None:

@@ -20,8 +20,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from pitstop.profile.executed import when_executed
 from pitstop.tune.sandbox.caches import caches
-from pitstop.tune.sandbox.library_writers import WRITERS, attend, by_mode, when_there
+from pitstop.tune.sandbox.library_writers import WRITERS, attend, by_mode
 from pitstop.tune.sandbox.overlay import Overlay
 from pitstop.tune.sandbox.stand_ins import Entry, Listing, Undo, asking, put, stand_in
 
@@ -45,7 +46,7 @@ def redirect(folder: str | Path, alone: tuple[Path, ...] = ()) -> Undo:
     overlay = Overlay(Path(folder), (*alone, *caches()))
     undos = [put(owner, name, build) for owner, name, build in _python(overlay)]
     for name in sorted({writer.module for writer in WRITERS}):
-        undos.append(when_there(name, partial(attend, overlay=overlay, undos=undos)))
+        undos.append(when_executed(name, partial(attend, overlay=overlay, undos=undos)))
     undos.append(put(shutil, "_use_fd_functions", lambda _: False))  # else rmtree never names paths
 
     def undo() -> None:
