@@ -29,8 +29,7 @@ Nothing is recorded, redirected or seeded. Output, files and exit code are the s
 change that does not take hold is said on stderr at the end. A run that ends well, but in which
 no change took hold, ends with exit code 2.
 """
-
-COULD_NOT_RUN = 2
+NOTHING_APPLIED = 2  # as of what could not run: it was a run without Pitstop
 
 
 @click.command(epilog=EXAMPLES, context_settings={"allow_interspersed_args": False})
@@ -57,7 +56,7 @@ def command(tuned: Path, nproc_per_node: int | None, module: bool, script: tuple
         unseen = why_unseen(Path(folder))
     if not any(each.applied for each in outcomes):
         _tell_in_vain(outcomes, unseen)
-        code = code or COULD_NOT_RUN
+        code = code or NOTHING_APPLIED
     else:
         for outcome in outcomes:
             _tell(outcome)
