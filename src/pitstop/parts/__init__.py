@@ -10,9 +10,13 @@ from pitstop.parts.cache.ram_cache import RamCache, ram_cache
 from pitstop.parts.fuse_group_norm import fuse_group_norm
 from pitstop.parts.group_norm_silu import group_norm_silu
 from pitstop.parts.nan_guard.guard import GuardEvent, NanGuard, NotFiniteError, nan_guard
+from pitstop.parts.reuse.batched_calls import batched, reused
+from pitstop.parts.reuse.encoded_once import EncodedOnce, encoded_once
+from pitstop.parts.reuse.weighted import weighted
 from pitstop.parts.tiled_vae import TiledVae, Tiling, adapt, enable_tiling
 
 __all__ = [
+    "EncodedOnce",
     "GuardEvent",
     "NanGuard",
     "NotFiniteError",
@@ -21,10 +25,14 @@ __all__ = [
     "Tiling",
     "accelerate_vae",
     "adapt",
+    "batched",
     "dsepconv",
     "enable_tiling",
+    "encoded_once",
     "fuse_group_norm",
     "group_norm_silu",
     "nan_guard",
     "ram_cache",
+    "reused",
+    "weighted",
 ]

@@ -1,0 +1,107 @@
+"""Batched calls: one call of a module for several inputs of one shape.
+
+Why plain PyTorch is slow here: ``encode(previous), encode(following), encode(between)`` launches
+every kernel three times, each on a third of the work. Small inputs leave most of a GPU idle, and
+weights are read from memory once for each call.
+
+``batched`` stacks the inputs, calls the module once and splits the result. ``reused`` serves
+inference over neighbouring pairs: a frame that was the second of one pair is the first of the next,
+and its features are still there.
+
+The floor: the weights are read once, and the arithmetic stays what it was. Sums may be rounded
+otherwise, since kernels are chosen by shape. Refused: inputs of several shapes; batch statistics
+(BatchNorm in training), which would be those of the stack. Dropout draws other numbers. Both calls
+of a pair belong to one set of weights: an optimizer's step must not lie between them, which one
+call makes impossible. The twin is one call after the other.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from pitstop.core.errors import PitstopError
+from pitstop.parts.reuse.results import changed
+
+MOST_KEPT = 2  # frames: a pair, of which one comes again
+
+
+def batched(module: Callable[..., Any]) -> Callable[..., list[Any]]:
+    """Call it once for all inputs; the results come as a list, one for each input.
+
+    first, second, third = batched(encoder)(previous, following, between)
+
+    Named arguments go along as they are.
+    """
+    _refuse_batch_statistics(module)
+
+    def call(*inputs: torch.Tensor, **named: Any) -> list[Any]:
+        if not inputs:
+            return []
+        _refuse_other_shapes(inputs)
+        sizes = [len(each) for each in inputs]
+        result = module(torch.cat(inputs), **named)
+        return [_part(result, sizes, number) for number in range(len(inputs))]
+
+    return call
+
+
+def reused(module: Callable[[torch.Tensor], Any], keep: int = MOST_KEPT) -> Callable[..., Any]:
+    """Call it again only for inputs that are not among the last ones; for inference.
+
+    An input is the same if it is the same tensor, and nobody has written to it since.
+    """
+    _refuse_batch_statistics(module)
+    known: list[
+        tuple[torch.Tensor, int, Any]
+    ] = []  # inputs, held so that no other takes their place
+
+    def call(frame: torch.Tensor) -> Any:
+        if torch.is_grad_enabled():
+            raise PitstopError("features are reused without gradients only: use torch.no_grad()")
+        for each, version, result in known:
+            if each is frame and version == _version(frame):
+                return result
+        result = module(frame)
+        known.append((frame, _version(frame), result))
+        del known[:-keep]
+        return result
+
+    return call
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """How often it was written to; a tensor of inference mode cannot tell, nor be reused."""
+    return -1 if tensor.is_inference() else int(tensor._version)
+
+
+def _refuse_other_shapes(inputs: Sequence[torch.Tensor]) -> None:
+    kinds = {(each.shape[1:], each.dtype, each.device) for each in inputs}
+    if len(kinds) > 1:
+        shapes = ", ".join(str(tuple(each.shape)) for each in inputs)
+        raise PitstopError(f"inputs of {shapes}: one call takes one shape, type and device")
+
+
+def _refuse_batch_statistics(module: Any) -> None:
+    for name, each in module.named_modules() if isinstance(module, nn.Module) else ():
+        if isinstance(each, _BatchNorm) and each.training:
+            raise PitstopError(
+                f"{name or type(each).__name__} takes the statistics of its batch, and would take "
+                "those of all inputs together: call eval() first"
+            )
+
+
+def _part(result: Any, sizes: list[int], number: int) -> Any:
+    begin, size, total = sum(sizes[:number]), sizes[number], sum(sizes)
+
+    def cut(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() == 0 or len(tensor) != total:
+            raise PitstopError(
+                f"a result of {tuple(tensor.shape)} for {total} inputs: its first axis is not the "
+                "batch, so it cannot be split"
+            )
+        return tensor[begin : begin + size]
+
+    return changed(result, cut)
