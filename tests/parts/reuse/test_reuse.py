@@ -1,6 +1,7 @@
 """Work that is not done again, or not at all: the numbers stay what they were."""
 
 from collections import namedtuple
+from itertools import pairwise
 
 import pytest
 import torch
@@ -50,13 +51,15 @@ def test_gradients_are_those_of_the_whole_sum():
     first, second = (nn.Linear(3, 1) for _ in range(2))
     second.load_state_dict(first.state_dict())
     x = torch.rand(5, 3)
+
+    def term():
+        return second(x).square().sum()
+
     for factor in (0.0, 0.3):
-        for each, term in (
-            (first, lambda: factor * first(x).square().sum()),
-            (second, lambda: weighted(factor, lambda: second(x).square().sum())),
-        ):
-            each.zero_grad()
-            (each(x).mean() + term()).backward()
+        first.zero_grad()
+        second.zero_grad()
+        (first(x).mean() + factor * first(x).square().sum()).backward()
+        (second(x).mean() + weighted(factor, term)).backward()
         assert first.weight.grad.equal(second.weight.grad)
 
 
@@ -123,7 +126,7 @@ def test_a_frame_of_the_pair_before_is_not_encoded_again():
     encode = reused(module)
     film = frames(5)
     with torch.no_grad():
-        for before, after in zip(film[:-1], film[1:], strict=True):
+        for before, after in pairwise(film):
             assert encode(before)["all"].equal(module.forward(before)["all"])
             encode(after)
         assert module.calls - 4 == 5  # forward was called four times by the test itself
@@ -209,7 +212,12 @@ def test_a_damaged_file_is_computed_again(tmp_path):
 
 def test_latents_are_kept_as_a_distribution_so_that_sampling_stays_random():
     torch.manual_seed(4)
-    vae = AutoencoderKL(block_out_channels=(8, 8), norm_num_groups=2, down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2).eval()  # fmt: skip
+    vae = AutoencoderKL(
+        block_out_channels=(8, 8),
+        norm_num_groups=2,
+        down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2,
+    ).eval()
     picture = torch.rand(1, 3, 16, 16)
     encode = encoded_once(vae, "encode")
     first = encode(picture).latent_dist

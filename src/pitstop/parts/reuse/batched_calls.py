@@ -54,9 +54,8 @@ def reused(module: Callable[[torch.Tensor], Any], keep: int = MOST_KEPT) -> Call
     An input is the same if it is the same tensor, and nobody has written to it since.
     """
     _refuse_batch_statistics(module)
-    known: list[
-        tuple[torch.Tensor, int, Any]
-    ] = []  # inputs, held so that no other takes their place
+    # Inputs are held, so that no other tensor takes their place in memory.
+    known: list[tuple[torch.Tensor, int, Any]] = []
 
     def call(frame: torch.Tensor) -> Any:
         if torch.is_grad_enabled():

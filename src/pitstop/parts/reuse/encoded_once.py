@@ -30,9 +30,7 @@ from pitstop.core.units import binary_bytes, count
 from pitstop.parts.reuse import results
 from pitstop.parts.reuse.content import digest_of, digest_of_weights
 
-BUDGET_BYTES = (
-    4 * 2**30
-)  # of host memory: about a thousand captions of T5, or 30,000 latents of 64²
+BUDGET_BYTES = 4 * 2**30  # of host memory: about a thousand captions of T5
 
 
 class EncodedOnce:
@@ -147,8 +145,8 @@ def encoded_once(
     encode = encoded_once(text_encoder)
     latents = encoded_once(vae, "encode", folder="cache")
 
-    ``folder`` keeps results from run to run, for these weights only. ``budget_bytes`` of results are
-    held in memory; what comes beyond that is computed, or read from the folder, each time.
+    ``folder`` keeps results from run to run, for these weights only. ``budget_bytes`` of results
+    are held in memory; those beyond it are computed, or read from the folder, each time.
     """
     call = module if method == "__call__" else getattr(module, method)
     return EncodedOnce(call, module, Path(folder) if folder else None, budget_bytes)

@@ -31,8 +31,8 @@ def changed(value: Any, change: Change) -> Any:
     if _is_distribution(value):
         return type(value)(change(value.parameters))
     raise PitstopError(
-        f"a {type(value).__name__} among the results: only tensors, and tuples, lists, dictionaries "
-        "and model outputs of them, can be split or kept"
+        f"a {type(value).__name__} among the results: only tensors can be split or kept, and "
+        "tuples, lists, dictionaries and model outputs of them"
     )
 
 

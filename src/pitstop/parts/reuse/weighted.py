@@ -1,8 +1,8 @@
 """Weighted: a loss term is computed only while its weight is not zero.
 
-Why plain PyTorch is slow here: ``loss + 0.0 * adversarial(fake)`` runs the discriminator forward and
-backward for a gradient of zeros. Trainings do this for thousands of steps, until a schedule turns
-the term on. In the public LDMVFI it is a fifth of the step.
+Why plain PyTorch is slow here: ``loss + 0.0 * adversarial(fake)`` runs the discriminator forward
+and backward for a gradient of zeros. Trainings do this for thousands of steps, until a schedule
+turns the term on.
 
 The sum is the same to the last bit, and so are gradients where another term gives one. What only
 this term reaches gets no gradient instead of zeros, so an optimizer leaves it alone: no weight
