@@ -76,3 +76,18 @@ def test_steps_are_inspected_again_when_more_turns_out_to_make_one(tmp_path, pro
     backward = sum(each.calls for each in evidence.operations if "ones_like" in each.name)
     assert backward == 2  # both models: the step is whole
     assert len(evidence.parameters.tops) == 2
+
+
+def test_an_optimizer_that_never_steps_is_not_waited_for_for_ever():
+    pytest.importorskip("torch")
+    from pitstop.profile.steps import Steps
+
+    class Loaded:
+        def living(self):
+            return [object()]
+
+    steps, enough = Steps(), []
+    for _ in range(81):
+        steps.add("module", 0)
+        enough.append(steps.are_enough(20, Loaded()))
+    assert enough.index(True) + 1 == 80

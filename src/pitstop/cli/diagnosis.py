@@ -13,6 +13,7 @@ from pitstop.core.finding import Finding
 from pitstop.core.machine import Machine
 from pitstop.core.merge import Merged, Place, merge
 from pitstop.core.report import Report
+from pitstop.diagnose.ceilings import by_the_ceilings
 from pitstop.diagnose.rank import diagnose
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.story import tell
@@ -42,7 +43,7 @@ def diagnosed(folder: Path, run: Run) -> Report:
     ranks = collect(folder, run.warmup)
     if not _was_ended(run.exit_code):  # it never hung, wherever it was when asked
         ranks = tuple(replace(each, stacks=()) for each in ranks)
-    recording = Recording(ranks, machine)
+    recording = Recording(tuple(by_the_ceilings(each, machine) for each in ranks), machine)
     seen = _seen(recording)
     found = diagnose(recording)
     merged = merge(_suspected(seen), found, seen)

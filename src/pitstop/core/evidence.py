@@ -124,6 +124,9 @@ class Sensor:
     temperature_celsius: float | None = None
 
 
+LEARNED_BIAS, DROPOUT = "a bias that is learned", "dropout"  # what attention may come with
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What torch was set to in an inspected step."""
@@ -136,6 +139,7 @@ class Settings:
     deterministic: bool = False
     autocast: str = ""  # the type that autocast computes in, where a model call ran under it
     bfloat16: bool = True  # whether the device has arithmetic for it, and does not emulate it
+    unfused: tuple[str, ...] = ()  # with what torch's own attention writes its scores as well
 
 
 @dataclass(frozen=True, slots=True)

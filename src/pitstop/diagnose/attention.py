@@ -4,7 +4,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pitstop.core.evidence import NOWHERE, Evidence, Line, ModuleCall, Operation
+from pitstop.core.evidence import (
+    DROPOUT,
+    LEARNED_BIAS,
+    NOWHERE,
+    Evidence,
+    Line,
+    ModuleCall,
+    Operation,
+)
 from pitstop.diagnose.calls import timed
 from pitstop.diagnose.operations import short, tensors
 
@@ -50,6 +58,13 @@ def attentions(evidence: Evidence) -> list[Written]:
         if line in found:
             found[line].append((each, micros))
     return [Written(line, kinds[line], tuple(done)) for line, done in found.items()]
+
+
+def comes_with(attention: Written) -> set[str]:
+    """What it does to its scores beside the softmax: a bias's gradient is a sum over all heads."""
+    done = {(short(each), each.backward) for each, _ in attention.operations}
+    signs = {LEARNED_BIAS: ("sum", True), DROPOUT: ("native_dropout", False)}
+    return {name for name, sign in signs.items() if sign in done}
 
 
 def home(calls: Sequence[ModuleCall], position: int) -> int:

@@ -77,6 +77,20 @@ def unlearned(tree: CallTree, unused: Named) -> list[int]:
     return list(roots.values())
 
 
+def loss_networks(tree: CallTree, unused: Named) -> set[str]:
+    """Networks that only judge: none of them is learned, and they are not meant to be.
+
+    They are in evaluation mode, or also judge what no gradient comes from, such as the target.
+    """
+    found = set()
+    for root in unlearned(tree, unused):
+        calls = [call for call in tree.calls if call.path == tree.calls[root].path]
+        judges = any(call.fed for call in calls) and not all(call.fed for call in calls)
+        if judges or not any(call.training for call in calls):
+            found.add(tree.calls[root].path)
+    return found
+
+
 def _merged(modules: dict[str, list[tuple[str, int]]], made: dict[str, Line]) -> Iterator[Owned]:
     """Modules in a list are one: ``blocks.*.head``."""
     alike: dict[str, list[str]] = defaultdict(list)

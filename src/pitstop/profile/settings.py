@@ -3,6 +3,10 @@
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend
+
+from pitstop.core.evidence import DROPOUT, LEARNED_BIAS
+from pitstop.profile.attempt import attempt
 
 
 def read_settings(device: str, autocast: str) -> dict[str, Any]:
@@ -17,6 +21,7 @@ def read_settings(device: str, autocast: str) -> dict[str, Any]:
         or bool(torch.backends.cudnn.deterministic),
         "autocast": autocast,
         "bfloat16": _has_bfloat16(device or "cpu"),
+        "unfused": attempt(_unfused, device or "cpu", otherwise=[]),
     }
 
 
@@ -32,6 +37,20 @@ def _has_bfloat16(device: str) -> bool:
             return device != "cpu" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     except (AttributeError, RuntimeError, TypeError):
         return True
+
+
+def _unfused(device: str) -> list[str]:
+    """With what torch takes its path in plain operations, asked for each of the two."""
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        query = torch.empty(1, 2, 16, 32, device=device)
+        bias = torch.empty(1, 2, 16, 16, device=device, requires_grad=True)
+        ways: dict[str, dict[str, Any]] = {
+            LEARNED_BIAS: {"attn_mask": bias},
+            DROPOUT: {"dropout_p": 0.1},
+        }
+        choose: Any = torch._fused_sdp_choice
+        plain = SDPBackend.MATH.value
+        return [name for name, way in ways.items() if choose(*[query] * 3, **way) == plain]
 
 
 def _tf32(switches: Any) -> bool:

@@ -12,6 +12,7 @@ from pitstop.profile.attempt import attempt
 from pitstop.profile.optimizers import Optimizers
 from pitstop.profile.pattern import KINDS, Cycle
 
+PATIENCE = 4  # times as many batches or model calls: no preparation was longer
 SELF_CUTTING = ("marked", "optimizer")  # with these a step has an end of its own
 
 
@@ -44,6 +45,8 @@ class Steps:
         """Whether the run may end; until an optimizer steps, all may be preparation for that."""
         if self.done < limit or self.cut_themselves or self.kind == self._known_kind:
             return self.done >= limit
+        if self.done >= PATIENCE * limit:
+            return True  # an optimizer that does not step by then is loaded, and never used
         self._awaits = (
             self._awaits
             or bool(optimizers.living())

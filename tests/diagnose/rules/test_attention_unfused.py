@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from diagnose.builders import call, line, operation, recording, without_ledger
+from pitstop.core.evidence import DROPOUT, LEARNED_BIAS, Settings
 from pitstop.diagnose.rules.attention_unfused import attention_unfused
 
 SCORES = "float32[8,4,64,48]@cpu"
@@ -85,3 +86,18 @@ LINEAR = (  # keys and values first: no matrix of tokens x tokens is ever there
 )
 def test_quiet(run):
     assert attention_unfused(run) == []
+
+
+def test_quiet_where_torch_would_write_the_scores_as_well():
+    """Shifted windows add a bias that is learned: on a CPU torch's own attention was slower."""
+    learned = operation("sum", line(41), SCORES, backward=True, call=0)
+    dropped = operation("native_dropout", line(42), SCORES, call=0)
+    on_cpu = Settings("cpu", unfused=(LEARNED_BIAS, DROPOUT))
+    calls = (call("attention", 1, kind="Attention"),)
+    for extra in (learned, dropped):
+        made = recording(calls=calls, operations=(*attention(), extra), settings=on_cpu)
+        assert attention_unfused(made) == []
+        fused = recording(calls=calls, operations=(*attention(), extra))
+        assert len(attention_unfused(fused)) == 1
+    plain = recording(calls=calls, operations=attention(), settings=on_cpu)
+    assert len(attention_unfused(plain)) == 1

@@ -72,3 +72,15 @@ def test_names_modules_that_are_trained_and_never_called():
 )
 def test_quiet(run):
     assert computed_but_unused(run) == []
+
+
+def test_a_line_that_another_call_needs_is_not_to_be_left_out_there():
+    """Features of a target and of a prediction, of which the one is asked for too many."""
+    outer = call("VGG", 60), call("VGG", 61)
+    inner = call("VGG.slice5", 9, 0, unused=True), call("VGG.slice5", 9, 1)
+    operations = work(20.0, 2), work(20.0, 3), work(60.0, 0)
+    made = recording(Row("unused", 20.0), calls=(*outer, *inner), operations=operations)
+    (finding,) = computed_but_unused(made)
+    assert finding.cure == "leave the call out from what train.py:60 calls; others need it"
+    alone = recording(Row("unused", 20.0), calls=(*outer, inner[0]), operations=operations)
+    assert computed_but_unused(alone)[0].cure == "leave the call out where its result is not needed"

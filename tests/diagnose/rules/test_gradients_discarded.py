@@ -3,6 +3,7 @@ import pytest
 from diagnose.builders import call, line, recording, without_ledger, work
 from pitstop.core.evidence import Discarded, Parameters
 from pitstop.diagnose.rules.gradients_discarded import gradients_discarded
+from pitstop.diagnose.rules.parameter_outside_optimizer import parameter_outside_optimizer
 
 CALLS = (
     call("PoseNetwork", 30, graph=True),
@@ -125,3 +126,20 @@ def test_names_the_network_whose_gradients_nobody_uses(unused, frozen, named):
 )
 def test_quiet(run):
     assert gradients_discarded(run) == []
+
+
+def judged(**vgg):
+    """A loss network that looks at a prediction and at its target, and gets gradients of both."""
+    calls = call("Net", 5), *(call("VGG", 9, fed=fed, **vgg) for fed in (True, False))
+    operations = work(70.0, 0), work(20.0, 1, backward=True), work(10.0, 2, backward=True)
+    weights = (("VGG.weight", 100),)
+    found = Parameters(200, gradient_unused=weights, outside_optimizer=weights)
+    return recording(calls=calls, operations=operations, parameters=found)
+
+
+def test_a_loss_network_is_to_be_frozen_and_never_to_be_trained():
+    (finding,) = gradients_discarded(judged())
+    assert finding.cure == "`requires_grad_(False)` on `VGG`"
+    assert finding.saving == pytest.approx(0.20)  # half of the prediction's, all of the target's
+    assert parameter_outside_optimizer(judged()) == []
+    assert parameter_outside_optimizer(judged(training=False)) == []

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.attention import TORCHS_OWN, attentions
+from pitstop.diagnose.attention import TORCHS_OWN, attentions, comes_with
 from pitstop.diagnose.behind import rows_behind
 from pitstop.diagnose.calls import call_tree
 from pitstop.diagnose.cost import of_step
@@ -22,7 +22,8 @@ def attention_unfused(recording: Recording) -> Iterator[Finding]:
 
     Scores, softmax and dropout each write and read a tokens x tokens matrix per head.
     `scaled_dot_product_attention` keeps it on the chip, in training and inference; a bias or a
-    mask goes in as `attn_mask`. The two matrix products remain.
+    mask goes in as `attn_mask`. The two matrix products remain. Nothing is said where torch would
+    write the scores as well: on a CPU with dropout, or with a bias that is learned.
 
     Bad:
         scores = q @ k.transpose(-2, -1) * scale
@@ -35,9 +36,10 @@ def attention_unfused(recording: Recording) -> Iterator[Finding]:
     if ledger is None:
         return
     tree = call_tree(evidence)
+    unfused = set(evidence.settings.unfused) if evidence.settings else set()
     for each in attentions(evidence):
         ms = tree.ms(sum(micros for _, micros in each.operations), ledger)
-        if ledger.share(ms) >= WORTH_MENTIONING:
+        if unfused.isdisjoint(comes_with(each)) and ledger.share(ms) >= WORTH_MENTIONING:
             yield Finding(
                 f"Attention is written out: {of_step(ms, ledger)} go into the score matrix, the "
                 "two products not counted.",

@@ -12,7 +12,7 @@ from pitstop.diagnose.behind import operations_in, rows_behind
 from pitstop.diagnose.calls import CallTree, call_tree, starred
 from pitstop.diagnose.cost import of_step
 from pitstop.diagnose.parameters import never_called
-from pitstop.diagnose.place import span
+from pitstop.diagnose.place import label, span
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.002  # of the step; the proof is certain, so even little is worth a note
@@ -64,13 +64,28 @@ def _unused(
         f"Nothing depends on the result of {named}: {count(len(positions), 'call')} a step, "
         f"{of_step(ms, ledger)}, {rate(flops, 'FLOP')}.",
         span=span(line),
-        cure="leave the call out where its result is not needed",
+        cure=_cure(tree, positions[0]),
         severity="note" if share < A_NOTE else "warning",
         confidence="measured",
         metrics=(Metric("unused", ms, "ms"), Metric("unused", flops, "FLOP")),
         saving=share,
         claims=rows_behind(ledger, operations_in(evidence, positions), "unused"),
     )
+
+
+def _cure(tree: CallTree, position: int) -> str:
+    """What to leave out: the call, or what another one asks for, where a third one needs it."""
+    lines = [tree.calls[each].where for each in (position, *tree.above(position))]
+    needed = [
+        [tree.calls[each].where for each in (place, *tree.above(place))]
+        for place, call in enumerate(tree.calls)
+        if call.path == tree.calls[position].path and not call.unused and not call.recomputed
+    ]
+    for level, line in enumerate(lines):
+        if line not in (others[level] for others in needed if level < len(others)):
+            at = f" from what {label(line)} calls; others need it" if level else ""
+            return f"leave the call out{at or ' where its result is not needed'}"
+    return "leave the call out where its result is not needed; other calls of this line need it"
 
 
 def _never_called(recording: Recording) -> Iterator[Finding]:

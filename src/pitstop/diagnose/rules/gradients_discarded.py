@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from pitstop.core.evidence import Discarded, Line
+from pitstop.core.evidence import Discarded, Line, ModuleCall
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger, Row
 from pitstop.core.rule import rule
 from pitstop.diagnose.behind import operations_in, rows_behind
 from pitstop.diagnose.calls import CallTree, call_tree
 from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.parameters import unlearned
+from pitstop.diagnose.parameters import loss_networks, unlearned
 from pitstop.diagnose.place import label, span
 from pitstop.diagnose.recording import Recording
 
@@ -42,14 +42,23 @@ def gradients_discarded(recording: Recording) -> Iterator[Finding]:
     tree = call_tree(recording.evidence)
     for each in found.discards:
         yield from _discarded(recording, tree, each, ledger)
+    judges = loss_networks(tree, found.gradient_unused)
     for root in unlearned(tree, found.gradient_unused):
-        ms = tree.ms(tree.backward_micros[root], ledger) * WEIGHTS
-        if ledger.share(ms) >= WORTH_FREEZING:
-            name = tree.calls[root].path
+        name = tree.calls[root].path
+        calls = [place for place, call in enumerate(tree.calls) if call.path == name]
+        micros = sum(tree.backward_micros[each] * _needless(tree.calls[each]) for each in calls)
+        ms = tree.ms(micros, ledger)
+        if ledger.share(ms) >= WORTH_MENTIONING:
             message = f"No optimizer holds the parameters of `{name}`, yet their gradients cost"
-            cure = f"`requires_grad_(False)` on `{name}`, or give its parameters to an optimizer"
-            claims = _backward_rows(recording, ledger, [root])
+            cure = f"`requires_grad_(False)` on `{name}`"
+            cure += "" if name in judges else ", or give its parameters to an optimizer"
+            claims = _backward_rows(recording, ledger, calls)
             yield _finding(message, ms, ledger, cure, tree.calls[root].where, claims)
+
+
+def _needless(call: ModuleCall) -> float:
+    """The share of a backward pass that frozen weights spare: all of it where nothing comes in."""
+    return WEIGHTS if call.fed else 1.0
 
 
 def _discarded(

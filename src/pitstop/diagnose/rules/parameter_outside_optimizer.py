@@ -8,7 +8,7 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import count
 from pitstop.diagnose.calls import call_tree
-from pitstop.diagnose.parameters import Named, roots_of
+from pitstop.diagnose.parameters import Named, loss_networks, roots_of
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
@@ -20,7 +20,8 @@ def parameter_outside_optimizer(recording: Recording) -> Iterator[Finding]:
     """A parameter gets a gradient, but no optimizer holds it: it never learns.
 
     Learned loss weights, a head that was added later, a second network: `model.parameters()`
-    does not know of them. A network that shall not learn asks for no gradient.
+    does not know of them. A network that only judges, such as VGG in a loss, shall not learn:
+    gradients-discarded says what its gradients cost.
 
     Bad:
         criterion = UncertaintyLoss()
@@ -34,11 +35,15 @@ def parameter_outside_optimizer(recording: Recording) -> Iterator[Finding]:
     found = evidence.parameters
     if found is None or evidence.step_kind != "optimizer":
         return
-    outside = set(found.outside_optimizer)
-    forgotten = tuple(each for each in found.gradient_unused if each in outside)
+    tree, outside = call_tree(evidence), set(found.outside_optimizer)
+    judges = tuple(f"{path}." for path in loss_networks(tree, found.gradient_unused))
+    forgotten = tuple(
+        each
+        for each in found.gradient_unused
+        if each in outside and not each[0].startswith(judges)  # they are meant not to learn
+    )
     if not forgotten:
         return
-    tree = call_tree(evidence)
     roots = roots_of(tree, forgotten)
     where = _made(found, forgotten)
     if not where.path and roots:
