@@ -26,8 +26,8 @@ Examples:
 
 \b
 Nothing is recorded, redirected or seeded. Output, files and exit code are the script's own; a
-change that does not take hold is said on stderr at the end. A run that ends well, but in which
-no change took hold, ends with exit code 2.
+change that does not take hold, or fails and is taken off, is said on stderr. A run that ends well,
+but in which no change took hold, ends with exit code 2.
 """
 NOTHING_APPLIED = 2  # as of what could not run: it was a run without Pitstop
 
@@ -49,7 +49,7 @@ def command(tuned: Path, nproc_per_node: int | None, module: bool, script: tuple
     _prepare(kept)
     words = launch.command_line(script, module, nproc_per_node)
     with tempfile.TemporaryDirectory(prefix="pitstop-run-") as folder:
-        also = ((BEGIN, Plan(kept, folder=folder).to_json()),)
+        also = ((BEGIN, Plan(kept, earnest=True, folder=folder).to_json()),)
         options = Options(folder, also=also, record=False)
         code = launch.run(words, options)
         outcomes = read_outcomes(Path(folder))
@@ -74,7 +74,7 @@ def _prepare(kept: Iterable[Wanted]) -> None:
 
 
 def _tell(outcome: Outcome) -> None:
-    if outcome.declined:
+    if outcome.declined and not outcome.failed:
         say(f"pitstop: {_name(outcome)} did not take hold: {printable(outcome.declined)}")
 
 

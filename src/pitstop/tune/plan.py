@@ -88,6 +88,7 @@ class Plan:
     toggle: Toggle | None = None
     steps: int | None = None  # the run ends after so many
     trains: bool = False  # steps end with an optimizer's; false where that is not known
+    earnest: bool = False  # the user's own run, no trial: a change that fails does not end it
     folder: str = ""  # where the answers go; absolute
 
     def to_json(self) -> str:
@@ -112,6 +113,7 @@ class Outcome:
     applied: int
     declined: str  # the reason; empty where it took hold
     effect: str = ""  # on the numbers of this script, where it is not the one the change declares
+    failed: bool = False  # and was taken off, which was said at once
 
 
 @dataclass(frozen=True, slots=True)

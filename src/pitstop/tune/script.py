@@ -7,7 +7,6 @@ is undone, the last thing first.
 
 import atexit
 import os
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,9 +19,8 @@ from torch.autograd.function import FunctionMeta
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
-from pitstop.profile.options import CANNOT_BEGIN
 from pitstop.profile.patch import patch, told
-from pitstop.tune import batches, learning
+from pitstop.tune import batches, failures, learning
 from pitstop.tune.activity import Activity
 from pitstop.tune.change import find_change
 from pitstop.tune.kernels import launches_kernels
@@ -56,6 +54,8 @@ class Script:
         self._effect = ""
         self._switches: list[tuple[Action, Action]] = []
         self._undos = undos
+        self._earnest = plan.earnest
+        self._failed = False
         self.report: Action = lambda: None
         self.rehearses: Callable[[], bool] = lambda: False  # a check before the training
 
@@ -74,6 +74,13 @@ class Script:
             self.turn(False)
             self.report()
 
+    def attempt(self, action: Action) -> None:
+        """Apply a part of the change, which may fail."""
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001 whatever it is
+            self._fail(error)
+
     @property
     def has_declined(self) -> bool:
         """Whether it is known not to apply, whatever comes."""
@@ -91,12 +98,13 @@ class Script:
         """What became of it so far."""
         missing = "" if self._times else f"no {self._needs}" if self._needs else "nothing to change"
         reason = self._declined or missing
-        return Outcome(self.name, self.options, self._times, reason, self._effect)
+        return Outcome(self.name, self.options, self._times, reason, self._effect, self._failed)
 
     # Events
 
     def patch(self, owner: Any, name: str, around: Around, while_off: bool = False) -> None:
         """Call ``around(original, ...)`` in place of a function of torch's."""
+        around = self._shielded(around)
 
         def build(original: Callable[..., Any]) -> Callable[..., Any]:
             def replacement(*arguments: Any, **options: Any) -> Any:
@@ -186,9 +194,24 @@ class Script:
             return
         self.on = on
         for switch_on, switch_off in self._switches if on else reversed(self._switches):
-            switch_on() if on else switch_off()
+            self.attempt(switch_on if on else switch_off)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._earnest:
+            failures.end_trial(self.name, error)
+        if self._failed:  # once more, while it is taken off
+            return
+        self._failed = True
+        said = failures.in_one_line(error)
+        failures.say(f"{self.name} failed and is taken off, the run goes on without it: {said}")
+        self.attempt(partial(self.decline, said))
+
+    def _shielded(self, around: Around, about: int = 0) -> Around:
+        return failures.shielded(around, self._fail, about) if self._earnest else around
 
     def _if_on(self, around: Around) -> Around:
+        around = self._shielded(around, about=1)  # the module
+
         def either(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
             if self.on:
                 return around(call, *arguments, **options)
@@ -199,7 +222,7 @@ class Script:
     def _checked(self, callback: Callable[..., None]) -> Callable[..., None]:
         def call(*arguments: Any) -> None:
             if not self._declined:
-                attempt(self.name, partial(callback, *arguments))
+                self.attempt(partial(callback, *arguments))
 
         return call
 
@@ -228,7 +251,7 @@ class Run:
             script.report = self._report
             script.rehearses = lambda: plan.trains and not self._done and not is_grad_enabled()
             script.toggled = script in self._toggled
-            attempt(script.name, partial(find_change(script.name).apply, script))
+            script.attempt(partial(find_change(script.name).apply, script))
         if plan.perturb:
             moved = Perturbation(plan.perturb, plan.signs, plan.units)
             models.on_model(moved.of_module)
@@ -284,7 +307,7 @@ class Run:
 
     def _begin_anew(self) -> None:
         for script in self._toggled:
-            attempt(script.name, partial(script.turn, True))
+            script.attempt(partial(script.turn, True))
         self._counts = self._activity is not None
 
     def _watch_epochs(self, blocks: Blocks) -> None:
@@ -298,11 +321,11 @@ class Run:
     def _turn(self, on: bool) -> None:
         self._counts = False
         for script in self._switched if on else reversed(self._switched):
-            attempt(script.name, partial(script.turn, on))
+            script.attempt(partial(script.turn, on))
 
     def _choose(self, member: int) -> None:
         for script in self._switched:
-            attempt(script.name, partial(script.turn, True))
+            script.attempt(partial(script.turn, True))
         self._switched = self._toggled[member : member + 1]
 
     def _report(self) -> None:
@@ -318,14 +341,3 @@ def begin(argument: str) -> Run:
     parent = os.getpid()
     atexit.register(lambda: run.close() if os.getpid() == parent else None)
     return run
-
-
-def attempt(name: str, action: Action) -> None:
-    """Apply a part of a change; a change that cannot be applied must not be timed as if it were."""
-    try:
-        action()
-    except Exception as error:  # noqa: BLE001 whatever it is, the run ends here
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
-        sys.stderr.write(f"pitstop: change {name} failed: {said}\n")
-        sys.stderr.flush()
-        os._exit(CANNOT_BEGIN)
