@@ -1,4 +1,5 @@
 import gc
+import pickle
 
 from pitstop.scan import pool as pool_module
 from pitstop.scan import worker
@@ -47,6 +48,19 @@ def test_processes_give_the_same_answers(monkeypatch):
     assert [finding.span.path for each in results for finding in each.findings] == [
         f"{n}.py" for n in range(6)
     ]
+
+
+def test_what_is_shared_is_not_in_the_messages(monkeypatch):
+    monkeypatch.setattr(pool_module, "WORTH_A_PROCESS_CHARACTERS", 10)
+    sent = []
+    monkeypatch.setattr(
+        Pool, "_spread", lambda _, work, jobs, chunks, arguments: sent.append(arguments)
+    )
+    facts = (b"many facts" * 1000, b"of another file")
+    with Pool(2) as pool:
+        pool.run(worker.check, JOBS, frozenset(), shared=facts)
+    ((shared, _),) = sent
+    assert len(pickle.dumps(shared)) < 500
 
 
 def test_without_processes_the_work_is_done_here(monkeypatch):
