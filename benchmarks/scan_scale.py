@@ -129,9 +129,8 @@ def main() -> None:
     small, large = min(costs), max(costs)
     time_ratio = (costs[large].cpu_s / large) / (costs[small].cpu_s / small)
     memory_ratio = (costs[large].peak_bytes / large) / (costs[small].peak_bytes / small)
-    print(
-        f"{large} files against {small}: time per file x{time_ratio:.2f}, memory x{memory_ratio:.2f}"
-    )
+    ratios = f"time per file x{time_ratio:.2f}, memory x{memory_ratio:.2f}"
+    print(f"{large} files against {small}: {ratios}")
 
 
 if __name__ == "__main__":
