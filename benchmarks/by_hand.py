@@ -19,18 +19,19 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from pitstop.compare.pairs import LOOKS
+from pitstop.compare.quantities import step_ms
 from pitstop.core.errors import PitstopError
-from pitstop.tune.budget import Costs
+from pitstop.tune.bench.bench import LiveBench, Pace
+from pitstop.tune.bench.process import Start
+from pitstop.tune.bench.questions import CALL, STEP, BenchPlan
 from pitstop.tune.change import find_change
+from pitstop.tune.costs import Costs
 from pitstop.tune.looks import compared
-from pitstop.tune.plan import Toggle, Value, Wanted
-from pitstop.tune.processes import Course, Processes
-from pitstop.tune.timed import mean_ms
+from pitstop.tune.plan import Value, Wanted
+from pitstop.tune.runs.fresh import Course, FreshRuns
 from pitstop.tune.track import Changes, RunError
 from pitstop.tune.tuned import read_tuned
 
-BLOCK = 2  # steps, of what is switched
 START_S = 24.0  # a run may take ten times that, and five minutes more to compile
 UNTOUCHED = "untouched"
 ON_TOP = "//"
@@ -59,14 +60,15 @@ def _value(text: str) -> Value:
     return int(text) if text.isdecimal() else text
 
 
-def _track(course: Course) -> Processes:
-    """One that knows what a step of the script is."""
-    first = Processes(course).sample(()).evidence
+def _course(course: Course) -> Course:
+    """One that knows what a step of the script is, and how long it takes."""
+    first = FreshRuns(course).sample(()).evidence
     print(f"a step ends with {first.step_kind}, {first.step_events} of them", flush=True)
-    return Processes(replace(course, step_ends=(first.step_kind, first.step_events)))
+    costs = replace(course.costs, step_s=(step_ms(first) or 1.0) / 1e3)
+    return replace(course, step_ends=(first.step_kind, first.step_events), costs=costs)
 
 
-def _fresh_runs(track: Processes, sets: dict[str, Changes], rounds: int) -> dict[str, list[float]]:
+def _fresh_runs(track: FreshRuns, sets: dict[str, Changes], rounds: int) -> dict[str, list[float]]:
     """The mean steps of each set's runs; what fails once is left out."""
     times: dict[str, list[float]] = {name: [] for name in sets}
     for name, changes in [*sets.items()] * rounds:
@@ -74,7 +76,7 @@ def _fresh_runs(track: Processes, sets: dict[str, Changes], rounds: int) -> dict
             continue
         begun = time.monotonic()
         try:
-            ms = mean_ms(track.sample(changes))
+            ms = step_ms(track.sample(changes).evidence) or math.nan
         except RunError as error:
             print(f"{name}: {error.verdict}, {error.note}", flush=True)
             del times[name]
@@ -84,12 +86,18 @@ def _fresh_runs(track: Processes, sets: dict[str, Changes], rounds: int) -> dict
     return times
 
 
-def _print_blocks(name: str, track: Processes, changes: Changes, toggle: Toggle) -> None:
+def _print_blocks(name: str, course: Course, base: Changes, more: Changes) -> None:
+    trains = course.step_ends[0] == "optimizer"
+    plan = BenchPlan((*base, *more), (), "", "", trains, STEP if trains else CALL)
+    start = Start(course.words, course.folder / "bench", plan, course.step_ends)
+    bench = LiveBench(start, Pace(course.costs.start_s, course.costs.step_s), math.inf)
     try:
-        step = compared(track.blocks(changes, toggle))
+        step = compared(bench.blocks(base, (*base, *more)))
     except RunError as error:
         print(f"{name}: {error.verdict}, {error.note}", flush=True)
         return
+    finally:
+        bench.close()
     ends = f" ({step.low:.3f} to {step.high:.3f})" if step.low and step.high else ""
     ms = f"{step.before:.1f} to {step.after:.1f} ms"
     print(f"{name}: {ms}, {step.ratio:.3f}{ends}, {step.pairs} pairs: {step.verdict}", flush=True)
@@ -121,13 +129,13 @@ def main() -> int:
     except PitstopError as error:
         parser.error(str(error))
     with tempfile.TemporaryDirectory(prefix="pitstop-by-hand-") as place:
-        costs = Costs(START_S, 0.0, arguments.steps, Toggle())
+        costs = Costs(START_S, 0.1, arguments.steps)
         words = (sys.executable, *script)
-        track = _track(Course(words, Path(place), known, costs, math.inf, compiled=COMPILED))
-        times = _fresh_runs(track, sets, arguments.rounds)
+        course = Course(words, Path(place), known, costs, math.inf, compiled=COMPILED)
+        course = _course(course)
+        times = _fresh_runs(FreshRuns(course), sets, arguments.rounds)
         for name, (base, more) in on_top.items():
-            toggle = Toggle(BLOCK, arguments.steps, changes=len(more), pairs=LOOKS[-1])
-            _print_blocks(name, track, (*base, *more), toggle)
+            _print_blocks(name, course, base, more)
     if not whole:
         return 0
     if not times.get(UNTOUCHED):

@@ -4,7 +4,6 @@
 #   OUT=/tmp/out bash benchmarks/gpu.sh data tests overhead parts bench:pose_regression
 #   OUT=/tmp/out bash benchmarks/gpu.sh record:lora_diffusion record:spike_deblur:20
 #   OUT=/tmp/out bash benchmarks/gpu.sh tune:frame_interpolation:8 tune:vae:5      (minutes)
-#   OUT=/tmp/out bash benchmarks/gpu.sh resume:frame_interpolation:6               (where it ended)
 #   OUT=/tmp/out bash benchmarks/gpu.sh tune:vae:5 by_hand:vae:1:bf16+compile,scope=blocks     (rounds)
 #   OUT=/tmp/out bash benchmarks/gpu.sh tune:vae:5 by_hand:vae:1://cudnn-benchmark   (on top of what was kept)
 #
@@ -12,8 +11,8 @@
 # taming-transformers and VRT in carry/public. Timed topics run alone; `data` generates in the
 # background while the next topic runs; `wait` is a topic too. Everything printed goes to $OUT/log
 # as well, and recordings to $OUT/NAME.tgz. A topic that fails or outlasts its time costs that topic only.
-# With CALL_S a search is interrupted after so many seconds of the call, to be resumed in the next one; all else ends then;
-# on another machine from $OUT/NAME.search.tgz, laid into carry/searches.
+# With CALL_S all ends after so many seconds of the call; what a search kept by then is in $OUT/NAME.search.tgz, which `by_hand` reads
+# on another machine from carry/searches.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 OUT=${OUT:?a folder for the results}
@@ -100,17 +99,12 @@ carried() {  # NAME: its search of another machine, if there is one
   [ -d "$searches/$1" ] || [ ! -e "$from" ] || { mkdir -p "$searches" && tar -C "$searches" -xzf "$from"; }
 }
 
-resume() {  # NAME MINUTES: go on with a search, in another call
-  carried "$1"
-  searched "$1" "${2:-8}" --resume
-}
-
 searched() {  # NAME MINUTES WORDS ...
   local name=$1 minutes=$2 folder=$searches/$1 seconds=$((60 * ${2%.*} + 180))
   mkdir -p "$folder"
-  (cd "$folder" && SIGNAL=INT limit "$seconds" pitstop tune --budget "$minutes" --output "$OUT/tune-$name.html" "${@:3}") 2>&1 | stamped
+  (cd "$folder" && SIGNAL=INT limit "$seconds" pitstop tune --force --budget "$minutes" --output "$OUT/tune-$name.html" "${@:3}") 2>&1 | stamped
   cat "$folder/tuned.toml" "$folder/tuned.patch" 2>/dev/null | head -120
-  tar -C "$searches" --exclude=held -czf "$OUT/$name.search.tgz" "$name"  # held: of use on this machine only
+  tar -C "$searches" -czf "$OUT/$name.search.tgz" "$name"
 }
 
 by_hand() {  # NAME ROUNDS SETS ...: an expert's sets, and what `tune:NAME` has kept before; STEPS of each run

@@ -10,7 +10,6 @@ import pytest
 from pitstop.cli import main
 from pitstop.core import store
 from pitstop.core.report import Report
-from pitstop.tune.session import Session, begin, remember
 
 pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
 
@@ -56,7 +55,6 @@ def folder(tmp_path, monkeypatch):
         (["--budget", "0", "loop.py"], "--budget"),
         (["--only", "tf64", "loop.py"], "tf64: no such change; choose from allocator, "),
         (["--skip", "tf64", "loop.py"], "tf64: no such change"),
-        (["--resume", "2020"], "no search that was begun here"),
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_begun(arguments, hint, folder, capsys):
@@ -74,20 +72,6 @@ def test_an_existing_result_is_never_replaced_unasked(folder, capsys):
     assert Path("tuned.toml").read_text() == "mine"
 
 
-def test_only_the_search_that_wrote_a_result_replaces_it(folder, capsys, monkeypatch):
-    monkeypatch.setattr("pitstop.cli.tune.pit_stop", lambda *_: pytest.exit("searches"))
-    ours = begin(folder, Session(("python", "loop.py"), ("loop.py",)))
-    Path("tuned.toml").write_text("kept")
-    assert main.run(["tune", "--resume"]) == 2
-    remember(ours, Path("tuned.toml"))
-    with pytest.raises(pytest.exit.Exception, match="searches"):
-        main.run(["tune", "--resume"])
-    Path("tuned.toml").write_text("edited")
-    assert main.run(["tune", "--resume"]) == 2
-    assert main.run(["tune", "--resume", "--vary", "--x 1,2"]) == 2
-    assert capsys.readouterr().err.count("tuned.toml is there already") == 3
-
-
 def test_a_script_that_fails_by_itself_is_quoted(folder, capfd):
     pytest.importorskip("torch")
     Path("bad.py").write_text("import torch\nraise ValueError('not today')\n")
@@ -95,40 +79,24 @@ def test_a_script_that_fails_by_itself_is_quoted(folder, capfd):
     assert "ValueError: not today (bad.py:2); make it run by itself first" in capfd.readouterr().err
 
 
-def test_a_search_is_found_by_its_beginning(folder, capsys):
-    session = Session(("python", "loop.py"), ("loop.py",))
-    begun = begin(folder, session)
-    assert begun.name.endswith("-loop")
-    assert main.run(["tune", "--resume", "1999"]) == 2
-    assert begun.name in capsys.readouterr().err
-
-
-def test_a_real_script_is_tried_left_alone_and_resumed(folder, capfd):
+def test_a_real_script_is_tried_and_left_alone(folder, capfd):
     """With a change that does not apply, since pairs of processes would take a minute."""
     pytest.importorskip("torch")
     options = ["--only", "tf32", "--steps", "8", "--format", "json", "--output", "r.json"]
     assert main.run(["tune", *options, "loop.py", "--x"]) == 0
     err = capfd.readouterr().err
     assert "which trials do not touch" in err
-    assert "runs of 8 steps" in err
+    assert "to try: tf32" in err
     report = store.load(Path("r.json"), Report)
     (trial,) = report.trials
     assert (trial.change, trial.verdict) == ("tf32", "not-applicable")
     assert "GPU" in trial.note
     assert report.verdict == "loop.py: no change applies to it. It is left as it is."
     assert f"report written to r.json\n{report.verdict}\n" in err
-    assert report.notes[0].startswith("the untouched script against itself: every loss equal")
+    assert report.notes[0] == (
+        "the untouched script against itself: equal to the last bit in twin steps"
+    )
     assert sorted(path.name for path in folder.iterdir()) == [".pitstop", "loop.py", "r.json"]
-    runs = sorted(folder.glob(".pitstop/tune/*/run-*.json"))
-    assert len(runs) == 2
-    assert main.run(["tune", "--resume", "--output", "again.json"]) == 0
-    assert store.load(Path("again.json"), Report).trials == report.trials
-    assert sorted(folder.glob(".pitstop/tune/*/run-*.json")) == runs
-    assert not list(folder.glob(".pitstop/tune/*/held"))  # nothing is to come
-    (folder / "loop.py").write_text((folder / "loop.py").read_text() + "\n")
-    assert main.run(["tune", "--resume", "--output", "last.json"]) == 2
-    assert "loop.py changed since this search began" in capfd.readouterr().err
-    assert not Path("last.json").exists()
 
 
 def test_run_applies_what_was_kept_and_says_what_did_not_take_hold(folder):

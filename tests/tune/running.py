@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pitstop.profile import launch
 from pitstop.profile.options import Options
-from pitstop.tune.plan import BEGIN, Block, Outcome, Plan, Wanted, read_blocks, read_outcomes
+from pitstop.tune.plan import BEGIN, Outcome, Plan, Wanted, read_outcomes
 
 TRAINS = """
 import torch
@@ -65,7 +65,6 @@ class Ran:
     printed: list[str]
     complained: str
     outcomes: list[Outcome]
-    blocks: list[Block]
     folder: Path
 
     @property
@@ -91,4 +90,4 @@ def run(folder, source, *changes, record=True, steps=None, environment=None, **p
     with (here / "out").open("wb") as out, (here / "err").open("wb") as err:
         code = launch.run([sys.executable, str(here / "script.py")], options, (out, err))
     printed, complained = ((here / name).read_text() for name in ("out", "err"))
-    return Ran(code, printed.splitlines(), complained, read_outcomes(here), read_blocks(here), here)
+    return Ran(code, printed.splitlines(), complained, read_outcomes(here), here)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pitstop.compare.quantities import Sample
 from pitstop.core.evidence import Evidence, Step
 from pitstop.profile.runs import About
-from pitstop.tune import plan
 from pitstop.tune.change import Change
 from pitstop.tune.endings import Ending
 from pitstop.tune.plan import Outcome, Wanted
@@ -44,7 +43,6 @@ class Script:
     effect: object = ""  # of the change on this script's numbers, or a function of its name
     first_ms: float = 100.0  # the first step
     torch: str = "2.13.0"
-    blocks: list = field(default_factory=list)
     plans: list = field(default_factory=list)
     settings: list = field(default_factory=list)
 
@@ -53,8 +51,6 @@ class Script:
         self.plans.append(wanted)
         self.settings.append(settings)
         folder.mkdir(parents=True)
-        if self.blocks:
-            plan.write(folder, plan.BLOCKS, self.blocks)
         return Scripted(self, wanted)
 
 

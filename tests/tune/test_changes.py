@@ -1,7 +1,5 @@
 """Each change takes hold of a real script from outside, and does to its numbers what it says."""
 
-import math
-
 import pytest
 
 pytest.importorskip("torch")
@@ -10,7 +8,6 @@ import torch
 
 import pitstop.tune.changes
 from pitstop.tune.change import find_change, load_changes
-from pitstop.tune.plan import Toggle
 from tune.running import CHECKPOINTS, TRAIN, TRAINS, run
 
 pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
@@ -267,26 +264,6 @@ TOGGLED = [
     ("threads", {"threads": 2}),
     ("compile", EAGER),
 ]
-
-
-@pytest.mark.parametrize("change", TOGGLED, ids=str)
-def test_can_be_switched_off_and_on_between_steps(change, folder):
-    source = f"{TRAINS}\ntrain(Model(), epochs=5)"
-    ran = run(folder, source, change, toggle=Toggle(steps=1, warmup=3))
-    assert ran.code == 0, ran.complained
-    assert "pitstop:" not in ran.complained
-    assert [block.on for block in ran.blocks[:6]] == [False, True, True, False, False, True]
-    assert all(math.isfinite(each) for each in ran.numbers)
-    assert len(ran.numbers) == 20
-
-
-def test_everything_that_toggles_says_so():
-    toggling = {each.name for each in load_changes(pitstop.tune.changes) if each.toggles}
-    assert set(NAMES) - toggling == {
-        "allocator",
-        "batch-size",
-        "cudnn-benchmark",  # torch remembers each shape's algorithm, on or off
-    }
 
 
 @pytest.mark.parametrize(

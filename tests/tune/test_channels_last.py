@@ -4,7 +4,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from pitstop.tune.plan import Toggle
 from tune.running import TRAIN, run
 
 pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
@@ -72,35 +71,6 @@ for _ in range(4):
     assert ran.outcome.applied == 2
     assert ran.numbers == pytest.approx(run(folder, source).numbers, rel=1e-5)
     assert ran.complained == ""
-
-
-@pytest.mark.parametrize(
-    ("laid_out", "seen"),
-    [
-        ("model[0]", {"1 1", "1 0"}),  # the second one is ours
-        ("model", set()),
-    ],
-)
-def test_what_the_script_lays_out_itself_stays_so_off_and_on(laid_out, seen, folder):
-    """Else a change that does nothing is proved to be faster, than what nobody runs."""
-    source = f"""
-import torch
-from torch import nn
-model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3), nn.Conv2d(8, 1, 1))
-{laid_out}.to(memory_format=torch.channels_last)
-optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-for _ in range(20):
-    model(torch.randn(2, 3, 8, 8)).sum().backward()
-    print(*(int(each.weight.stride()[1] == 1) for each in model[:2]))
-    model[1](torch.randn(2, 8, 8, 8))  # by itself it is laid out, too, and by whom is known
-    optimizer.step()
-"""
-    ran = run(folder, source, "channels-last", toggle=Toggle(steps=1, warmup=3))
-    assert ran.code == 0, ran.complained
-    assert set(ran.printed) == (seen or {"1 1"})
-    assert bool(ran.outcome.declined) is not bool(seen)
-    if not seen:
-        assert ran.outcome.declined.endswith("that is not laid out so already")
 
 
 def test_clips_are_laid_out_as_well(folder):

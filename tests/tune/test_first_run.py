@@ -33,7 +33,7 @@ def test_steps_too_long_for_the_budget_say_which_one_would_do():
     """Twelve batches a step: 17 s each, of which too few are there at half of the budget."""
     steps = [Step(17_000.0, ended_s=40.0 + 17 * at) for at in range(8)]
     with pytest.raises(
-        PitstopError, match=r"8 steps in 3\.0 minutes, of 17\.0 s each.*--budget 25"
+        PitstopError, match=r"8 steps in 3\.0 minutes, of 17\.0 s each.*--budget 15"
     ):
         _check(run(*steps, wall_s=180.0, ending=LATE), ASKED)
     with pytest.raises(PitstopError, match=r"0 steps in 3\.0 minutes, half of the budget.*start"):

@@ -4,11 +4,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-import torch
 
 from pitstop.core.evidence import Evidence, Loader, Step
 from pitstop.tune.change import Facts, find_change
-from pitstop.tune.plan import Toggle
 from tune.running import run
 
 pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
@@ -34,23 +32,6 @@ torch.manual_seed(0)
 """
 
 
-def test_workers_see_the_same_order_in_every_epoch(folder):
-    source = (
-        LOADERS
-        + """
-loader = DataLoader(Numbers(), 4, True)
-for epoch in range(3):
-    print([batch.tolist() for batch in loader], torch.rand(1).item())
-print(loader.num_workers)
-"""
-    )
-    plain = run(folder, source)
-    with_workers = run(folder, source, ("loader", {"workers": 2, "prefetch": 3}))
-    assert with_workers.code == 0, with_workers.complained
-    assert plain.printed[-1] == "0"
-    assert with_workers.printed == [*plain.printed[:-1], "2"]
-
-
 WHO_READS = """
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
@@ -74,34 +55,6 @@ PREPARED = "import accelerate\nloader = accelerate.Accelerator(cpu=True).prepare
 LEARNS = "model(batch).sum().backward(); optimizer.step()"
 
 
-@pytest.mark.parametrize(
-    ("own", "step", "theirs"),
-    [
-        ("shuffle=True", LEARNS, {0}),
-        ("shuffle=True", "model(batch)", {0}),
-        ("num_workers=1", LEARNS, {1}),
-        ("num_workers=1, persistent_workers=True", "model(batch)", {1}),
-        ("num_workers=2, persistent_workers=True", LEARNS, {1, 2}),  # as with the change
-        (f"shuffle=True)\n{PREPARED}", LEARNS, {0}),
-    ],
-)
-def test_workers_come_and_go_between_blocks_and_epochs_are_as_long_as_before(
-    own, step, theirs, folder
-):
-    source = WHO_READS.replace("OWN", own).replace("STEP", step)
-    toggle = Toggle(steps=2, warmup=4, lead=4, lead_off=2)
-    ran = run(folder, source, ("loader", {"workers": 2}), toggle=toggle)
-    assert ran.code == 0, ran.complained
-    assert "pitstop:" not in ran.complained
-    epochs = [line.split() for line in ran.printed]
-    assert [len(each) for each in epochs] == [10] * 4
-    readers = [int(each) for epoch in epochs for each in epoch]
-    for block in ran.blocks:
-        read = set(readers[block.first : block.first + block.steps])
-        assert read == ({1, 2} if block.on else theirs), block
-    assert toggle.length(len(ran.blocks)) <= 40 < toggle.length(len(ran.blocks) + 1)
-
-
 ITSELF = """
 class Itself(DataLoader):
     def __iter__(self):
@@ -114,18 +67,6 @@ class Stream(torch.utils.data.IterableDataset):
         return iter(range(9))
 loader = DataLoader(Stream(), 2, num_workers=1)
 """
-
-
-@pytest.mark.parametrize(
-    ("made", "why"), [(ITSELF, "Itself has its own way"), (STREAM, "IterableDataset begins anew")]
-)
-def test_a_loader_that_cannot_be_switched_within_an_epoch_says_so(made, why, folder):
-    source = f"import torch\nfrom torch.utils.data import DataLoader\n{made}\nfor _ in loader: pass"
-    change = ("loader", {"workers": 2})
-    assert why in run(folder, source, change, toggle=Toggle()).outcome.declined
-    assert not run(folder, source, change).outcome.declined
-    beside, _ = run(folder, source, change, ("threads", {"threads": 1}), toggle=Toggle()).outcomes
-    assert not beside.declined  # it is not the one that is switched
 
 
 def test_an_iterable_dataset_is_not_read_once_by_each_worker(folder):
@@ -192,15 +133,3 @@ print([len(batch) for batch in DataLoader(Numbers(), 8)])
     ran = run(folder, source, "batch-size")
     assert ran.printed == ["[8, 4]", "[8, 4]"]
     assert ran.outcome.applied == 1
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_pinned_memory_comes_and_goes_with_the_workers(folder):
-    source = WHO_READS.replace("OWN", "shuffle=True")
-    source = source.replace("STEP", f"{LEARNS}; print('pinned', batch.is_pinned())")
-    ran = run(folder, source, ("loader", {"workers": 2}), toggle=Toggle(2, warmup=4, lead=2))
-    assert ran.code == 0, ran.complained
-    pinned = [line for line in ran.printed if "pinned" in line]
-    for block in ran.blocks:
-        assert set(pinned[block.first : block.first + block.steps]) == {f"pinned {block.on}"}
-    assert len(ran.blocks) == 11

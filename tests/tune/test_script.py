@@ -13,18 +13,9 @@ from pathlib import Path
 
 import pitstop.tune.changes
 from pitstop.core.errors import PitstopError
-from pitstop.profile.collect import collect
 from pitstop.tune import change as changes
-from pitstop.tune import readings
 from pitstop.tune.plan import (
     OUTPUTS,
-    Plan,
-    Toggle,
-    Wanted,
-    is_on,
-    read_blocks,
-    read_outcomes,
-    read_plan,
 )
 from tune.running import TRAIN, TRAINS, run
 
@@ -56,22 +47,6 @@ EVERYTHING = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("runs")
-
-
-def test_a_plan_travels_as_json():
-    loader = Wanted("loader", {"workers": 2})
-    plan = Plan((loader,), 1, "bfloat16", outputs=True, toggle=Toggle(2, 3), folder="/there")
-    assert read_plan(plan.to_json()) == plan
-    assert read_plan('{"folder": "/there"}') == Plan(folder="/there")
-
-
-def test_blocks_alternate_so_that_what_drifts_cancels():
-    assert "".join("ab"[is_on(number)] for number in range(8)) == "abbaabba"
-
-
-def test_answers_that_are_not_there_are_none(tmp_path):
-    (tmp_path / "blocks.json").write_text("{")
-    assert read_outcomes(tmp_path) == read_blocks(tmp_path) == []
 
 
 def test_every_change_undoes_itself(folder):
@@ -145,47 +120,6 @@ def test_a_change_that_breaks_later_ends_the_run_too(folder):
     assert "change threads failed: " in ran.complained
 
 
-def test_what_is_toggled_is_what_the_recorder_counts(folder):
-    ran = run(
-        folder,
-        TRAINS + "train(Model(), epochs=9)",
-        "bf16",
-        toggle=Toggle(2, 4, epochs=True),
-        steps=31,
-    )
-    (evidence,) = collect(ran.folder, 3)
-    assert len(evidence.steps) == 31
-    assert [(block.on, block.first, block.steps) for block in ran.blocks] == [
-        (is_on(number), first, 2)
-        for number, first in enumerate([5, 8, 10, 13, 15, 18, 20, 23, 25, 28])
-    ]
-    for block in ran.blocks:  # both clocks saw the same steps; ours also sees what is between them
-        timed = evidence.steps[block.first : block.first + block.steps]
-        assert block.ms * block.steps > 0.5 * sum(step.total_ms for step in timed)
-
-
-def test_off_is_off_and_on_is_on(folder):
-    source = TRAINS.replace("loss = (", "print(torch.is_autocast_enabled('cpu')); loss = (")
-    source = (
-        source.replace("((model(x) - y) ** 2)", "((model(x) - y) ** 2 + 0 * look())")
-        + """
-def look():
-    print("on" if torch.is_autocast_enabled("cpu") else "off")
-    return 0
-train(Model(), epochs=5)
-"""
-    )
-    ran = run(folder, source, "bf16", toggle=Toggle(steps=1, warmup=4, epochs=True))
-    assert "True" not in ran.printed  # it ends with each backward pass
-    assert [line for line in ran.printed if line in {"on", "off"}] == [
-        *["on"] * 3,
-        "off",  # which the first block then has no surprise for
-        *["off"] * 2,  # the first step after a switch is not timed
-        *["on", "on", "on", "off", "off", "off"] * 2,
-        *["on"] * 2,
-    ]
-
-
 # What each of its steps was taken with: bf16, and seven threads.
 TELLS = (
     TRAINS.replace("((model(x) - y) ** 2)", "((model(x) - y) ** 2 + 0 * look())")
@@ -196,28 +130,6 @@ def look():
 train(Model(), epochs=5)
 """
 )
-
-
-def test_changes_are_switched_one_after_the_other(folder):
-    toggle = Toggle(1, 4, 0, changes=2, each=True, pairs=2, looks=False, epochs=True)
-    ran = run(folder, TELLS, ("threads", {"threads": 7}), "bf16", toggle=toggle)
-    printed = [line for line in ran.printed if line.count("e ") == 1]
-    threads, bf16, both = "True False", "False True", "True True"
-    assert printed[:8] == [*[both] * 3, threads, threads, both, both, threads]
-    assert printed[8:13] == [bf16, bf16, both, both, bf16]
-    assert [each.member for each in ran.blocks] == [0] * 4 + [1] * 4
-
-
-def test_several_changes_are_switched_together(folder):
-    toggle = Toggle(steps=1, warmup=4, changes=2, epochs=True)
-    ran = run(folder, TELLS, ("threads", {"threads": 7}), "bf16", toggle=toggle)
-    assert [line for line in ran.printed if line.count("e ") == 1] == [
-        *["True True"] * 3,
-        "False False",
-        *["False False"] * 2,
-        *[*["True True"] * 3, *["False False"] * 3] * 2,
-        *["True True"] * 2,
-    ]
 
 
 def test_without_a_recorder_the_changes_are_applied_all_the_same(folder):
@@ -253,18 +165,6 @@ for _ in range(4):
     assert (ran.code, ran.outcome.applied) == (0, 4), ran.complained
     index = json.loads((ran.folder / OUTPUTS).read_text())
     assert [each["module"] for each in index] == ["decode", "Model"] * 4
-
-
-def test_of_a_run_that_ends_early_all_that_was_done_by_then_is_counted(folder):
-    again = "\nfor _ in range(3): print('at the end')"
-    counted = [
-        readings.read(each.folder, collect(each.folder, 0)[0])
-        for each in (
-            run(folder, f"{TRAIN}{again}", outputs=True, steps=4),
-            run(folder, TRAIN, "bf16", outputs=True, toggle=Toggle(2, 5, 0), steps=8),
-        )
-    ]
-    assert [(each.calls, each.lines) for each in counted] == [(4, 3), (4, 3)]
 
 
 def test_models_can_still_be_copied_pickled_and_freed(folder):

@@ -9,7 +9,7 @@ from pitstop.core.report import Report
 from pitstop.core.trial import Trial
 from pitstop.report import to_html, to_markdown, to_terminal
 from pitstop.report.wording import gain, trial_note
-from pitstop.tune.found import BEHIND, Found
+from pitstop.tune.found import Found
 from pitstop.tune.plan import Wanted
 from pitstop.tune.story import About, proved, said, tell
 
@@ -56,13 +56,6 @@ def test_a_sum_that_is_no_gain_is_not_handed_out():
     found = Found(kept=KEPT.kept, proof=(worse,))
     assert not proved(found, "time")
     assert "together what was kept is no gain" in tell(PROFILE, found, About("x")).verdict
-
-
-def test_ctrl_c_names_what_was_kept_until_then():
-    found = Found(kept=KEPT.kept, interrupted=True)
-    report = tell(PROFILE, found, About("train.py"))
-    assert "before the proof; kept until then: loader workers=2" in report.verdict
-    assert report.next == "pitstop tune --resume goes on where it ended"
 
 
 def test_the_waterfalls_stand_side_by_side_and_add_up():
@@ -125,22 +118,3 @@ def test_what_broke_the_proof_is_not_handed_out():
     found = replace(KEPT, broken="CUDA out of memory")
     assert not proved(found, "time")
     assert "broke the proof: CUDA out of memory" in tell(PROFILE, found, About("train.py")).verdict
-
-
-def test_what_had_no_room_asks_for_more_time_and_is_not_called_useless():
-    found = Found(trials=(Trial("loader", "not-applicable", note="no room in the budget"),))
-    report = tell(PROFILE, found, About("train.py"))
-    assert "nothing could be tried to its end" in report.verdict
-    assert "--resume --budget" in report.next
-    behind = Trial("loader workers=2", "not-faster", note=f"{BEHIND} loader workers=1")
-    report = tell(PROFILE, replace(found, trials=(*found.trials, behind)), About("train.py"))
-    assert "nothing could be tried to its end" in report.verdict
-    without = Trial("tf32", "not-applicable", note="no model on a GPU")
-    report = tell(PROFILE, replace(found, trials=(without,)), About("train.py"))
-    assert report.verdict == "train.py: no change applies to it. It is left as it is."
-    report = tell(PROFILE, Found(notes=("not tried, since the budget is spent: tf32",)), About("x"))
-    assert report.verdict == "x: nothing could be tried to its end. It is left as it is."
-    slower = Trial("tf32", "not-faster", note="slower")
-    report = tell(PROFILE, replace(found, trials=(slower,)), About("train.py"))
-    assert "nothing that was tried makes it faster" in report.verdict
-    assert not report.next

@@ -9,11 +9,11 @@ import torch
 from pitstop.core.evidence import Evidence, Step
 from pitstop.core.finding import Finding
 from pitstop.parts.tile_quality import psnr
-from pitstop.tune.candidates import Choice, choose
 from pitstop.tune.change import Facts, find_change
 from pitstop.tune.changes.tiled_vae import _tile, vae_around
 from pitstop.tune.patch import make_patch
 from pitstop.tune.plan import Wanted
+from pitstop.tune.search.order import Choice, choose
 from pitstop.workloads.tiled_vae.model import VaeConfig, VideoVae
 
 CHANGE = find_change("tiled-vae")

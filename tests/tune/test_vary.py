@@ -5,9 +5,9 @@ import pytest
 from pitstop.compare.quantities import Sample
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence, Step
+from pitstop.tune.costs import Costs
 from pitstop.tune.track import RunError
 from pitstop.tune.vary import Vary, affordable, others, parse, sweep, table, verdict, with_value
-from tune.simulation import COSTS
 
 
 def test_how_it_is_written():
@@ -41,9 +41,9 @@ def test_the_command_is_not_held_against_itself():
 
 def test_a_budget_that_cannot_tell_is_said_before_anything_runs():
     vary = Vary("--bs", ("8", "16"))
-    assert affordable(vary, COSTS, 2 * COSTS.pairs_s(6)) == 6
+    assert affordable(vary, Costs(5.0, 0.1, 20), 2 * Costs(5.0, 0.1, 20).pairs_s(6)) == 6
     with pytest.raises(PitstopError, match=r"room for 3 pairs of runs of each.*--budget 4"):
-        affordable(vary, COSTS, 2 * COSTS.pairs_s(3))
+        affordable(vary, Costs(5.0, 0.1, 20), 2 * Costs(5.0, 0.1, 20).pairs_s(3))
 
 
 def run(value):

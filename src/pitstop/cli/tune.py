@@ -1,7 +1,6 @@
 """``pitstop tune``: which changes make a script faster? Tried on it, guarded, proved."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -30,7 +29,6 @@ Examples:
   pitstop tune --only tf32,bf16,compile --metric 'psnr=(\\S+)' train.py
   pitstop tune --for memory train.py
   pitstop tune --vary '--batch_size 4,8,16' train.py --batch_size 4
-  pitstop tune --resume                            the last search, where it ended
 
 \b
 Options of ours end at SCRIPT; the rest is the script's. Its files stay as they are: what a
@@ -45,7 +43,7 @@ Exit code: 0 done, also where nothing helps; 2 could not run; 130 ended by Ctrl-
 @click.option(
     "--budget",
     type=click.FloatRange(min=0, min_open=True),
-    help="Minutes at most; 30, or with --resume as many as before.",
+    help="Minutes at most; 5 unless you say otherwise.",
 )
 @click.option("--only", multiple=True, metavar="CHANGES", help="Try these only: tf32,loader.")
 @click.option("--skip", multiple=True, metavar="CHANGES", help="Do not try these.")
@@ -56,9 +54,6 @@ Exit code: 0 done, also where nothing helps; 2 could not run; 130 ended by Ctrl-
     "--allow-training-changes", "training", is_flag=True, help="Also what changes the training."
 )
 @click.option("--in-place", is_flag=True, help="Let trials write where the script writes.")
-@click.option(
-    "--resume", is_flag=False, flag_value="last", metavar="[ID]", help="Go on with a search."
-)
 @click.option("-m", "module", is_flag=True, help="SCRIPT is the name of a module.")
 @click.argument("script", nargs=-1, type=click.UNPROCESSED)
 @output_options
@@ -73,39 +68,29 @@ def command(
     varied: str,
     training: bool,
     in_place: bool,
-    resume: str | None,
     module: bool,
     script: tuple[str, ...],
     output: Output,
 ) -> int:
     """Try changes on SCRIPT, unedited; keep what is faster beyond the noise and does no harm."""
-    folder = None
-    if resume:
-        folder, asked = session.find(Path.cwd(), resume)
-        typed = (*(["-m"] if module else []), *script)
-        words = launch.command_line(script, module, None) if script else []
-        asked = session.typed_again(asked, folder, words, typed)
-        asked = replace(asked, budget_minutes=budget or asked.budget_minutes)
-        varied = asked.vary
     if not (output.force or varied):  # a sweep keeps nothing
-        _refuse_to_replace(folder)
-    if folder is None:
-        asked = Session(
-            tuple(launch.command_line(script, module, None)),
-            (*(["-m"] if module else []), *script),
-            goal,
-            steps,
-            budget or BUDGET_MINUTES,
-            _names(only),
-            _names(skip),
-            metrics,
-            lower_better,
-            varied,
-            training,
-            in_place,
-        )
-        check(asked)
-        folder = session.begin(Path.cwd(), asked)
+        _refuse_to_replace()
+    asked = Session(
+        tuple(launch.command_line(script, module, None)),
+        (*(["-m"] if module else []), *script),
+        goal,
+        steps,
+        budget or BUDGET_MINUTES,
+        _names(only),
+        _names(skip),
+        metrics,
+        lower_better,
+        varied,
+        training,
+        in_place,
+    )
+    check(asked)
+    folder = session.begin(Path.cwd(), asked)
     with screen() as shown:
         result = pit_stop(asked, folder, Path(TUNED), diagnose, shown)
     _keep_page(folder / PAGE, result.report)
@@ -129,10 +114,9 @@ def _keep_page(path: Path, report: Report) -> None:
         say_error(error)
 
 
-def _refuse_to_replace(folder: Path | None) -> None:
-    """A search that is resumed replaces its own results, if nobody has touched them since."""
+def _refuse_to_replace() -> None:
     for name in (TUNED, PATCH):
-        if os.path.lexists(name) and not (folder and session.wrote(folder, Path(name))):
+        if os.path.lexists(name):
             raise PitstopError(f"{name} is there already: move it away, or give --force")
 
 

@@ -10,6 +10,8 @@ Verdict = Literal[
     "kept", "not-faster", "drifted", "noisy", "failed", "out-of-memory", "not-applicable"
 ]
 
+Reason = Literal["", "budget", "passenger"]  # what a verdict is due to, where that matters later
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -25,3 +27,4 @@ class Trial:
     drift: float | None = None  # largest relative error against the untouched numbers
     tolerance: float | None = None  # what rounding alone would do to them
     note: str = ""
+    reason: Reason = ""  # budget: there was no room for it; passenger: others do what it does

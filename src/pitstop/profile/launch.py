@@ -87,34 +87,43 @@ def run(
     With ``output`` it runs out of sight: its stdout and stderr go there, and nobody types. A
     command that runs apart gets no signals: what ends us kills it, and counts as Ctrl-C.
     """
-    inherited = os.environ.get("PYTHONPATH")
-    options = replace(options, pythonpath=inherited)
     limits = apart or Apart()
-    environment = os.environ | {
-        **limits.environment,
-        VARIABLE: options.to_environment(),
-        "PYTHONPATH": os.pathsep.join([str(SITE), *([inherited] if inherited else [])]),
-    }
-    printed, complained = output or (None, None)
-    typed = subprocess.DEVNULL if output else None
     kills = apart is not None
     with guardian.guard() as guards, _signals_passed_on(on_interrupt, kills) as passed:
-        try:
-            process = subprocess.Popen(
-                command,
-                env=environment,
-                stdin=typed,
-                stdout=printed,
-                stderr=complained,
-                start_new_session=kills,
-            )
-        except OSError as error:
-            raise PitstopError(f"cannot start {command[0]}: {error.strerror}") from None
+        process = start(command, options, output, apart)
         guards(process.pid)
         passed.process = process
         code = _watch(process, Path(options.folder), limits.timeout_s)
     attempt(stacks.clean, Path(options.folder))
     return code
+
+
+def start(
+    command: list[str],
+    options: Options,
+    output: tuple[IO[bytes], IO[bytes]] | None = None,
+    apart: Apart | None = None,
+) -> "subprocess.Popen[bytes]":
+    """Start the command with the recorder injected; nobody watches it yet."""
+    inherited = os.environ.get("PYTHONPATH")
+    options = replace(options, pythonpath=inherited)
+    environment = os.environ | {
+        **(apart or Apart()).environment,
+        VARIABLE: options.to_environment(),
+        "PYTHONPATH": os.pathsep.join([str(SITE), *([inherited] if inherited else [])]),
+    }
+    printed, complained = output or (None, None)
+    try:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL if output else None,
+            stdout=printed,
+            stderr=complained,
+            start_new_session=apart is not None,
+        )
+    except OSError as error:
+        raise PitstopError(f"cannot start {command[0]}: {error.strerror}") from None
 
 
 def end_like(code: int) -> int:
@@ -137,14 +146,14 @@ def _watch(process: "subprocess.Popen[bytes]", folder: Path, timeout_s: float) -
             attempt(stacks.ask, folder)
             patience *= 2
         if time.monotonic() - begun > timeout_s:
-            _kill(process)
+            kill(process)
         try:
             return process.wait(SAMPLE_SECONDS)
         except subprocess.TimeoutExpired:
             continue
 
 
-def _kill(process: "subprocess.Popen[bytes]") -> None:
+def kill(process: "subprocess.Popen[bytes]") -> None:
     """Kill it and all that it has started, which may have a session of its own as well."""
     with contextlib.suppress(psutil.NoSuchProcess):
         _, *others = guardian.family(psutil.Process(process.pid))
@@ -181,7 +190,7 @@ class _signals_passed_on:  # noqa: N801 reads as the statement it is used in
     def _interrupt(self, *_: object) -> None:
         self._on_interrupt()
         if self._kills and self.process:
-            _kill(self.process)
+            kill(self.process)
 
     def _hand_on(self, number: int, _: object) -> None:
         if self._kills:

@@ -39,11 +39,10 @@ class When:
     useless: Callable[[Evidence], str] = lambda _: ""  # why, by what the first run did
     rivals: tuple[str, ...] = ()  # kept changes beside which it makes no sense
     like: tuple[str, ...] = ()  # where one of these fails, or is no gain, so is it
-    after: tuple[str, ...] = ()  # changes that decide whether it helps, and are tried first
-    pays_with: tuple[str, ...] = ()  # later ones with which it may: it is tried once more then
-    quiet: bool = False  # it pays by the cores that others leave, and is judged without them only
-    bursts: Callable[[Evidence, Options, bool], int] = lambda *_: 0  # of so many steps, if it waits
-    epoch: Callable[[Evidence], int] = lambda _: 0  # steps of one, if it changes how they begin
+    impossible: Callable[[Evidence], str] = lambda _: ""  # why not, whatever a finding promises
+    takes_s: Callable[[Evidence], float] = lambda _: 0.0  # until its first step is done, about
+    late: bool = False  # each run with it starts slowly: it comes after all that do not
+    usual: float = 0.01  # share of the step that it may bring where nothing is promised
 
 
 ALWAYS = When()
@@ -77,7 +76,6 @@ class Change:
     apply: Callable[["Script"], None]  # in the script's process, before its first own line of torch
     precision: str = "float32"  # what it computes in: how much rounding is to be expected
     toggles: bool = False  # it can be switched on and off between two steps, to be timed
-    alone: bool = False  # it does so as something else than in a run whose numbers count
     variants: Variants | None = None  # the options to try, the most promising first
     environment: Callable[[Options], Mapping[str, str]] | None = None  # set before Python starts
     when: When = ALWAYS
@@ -97,7 +95,6 @@ def change(
     helps: tuple[Goal, ...] = ("time",),
     precision: str = "float32",
     toggles: bool = False,
-    alone: bool = False,
     variants: Variants | None = None,
     environment: Callable[[Options], Mapping[str, str]] | None = None,
     when: When = ALWAYS,
@@ -106,7 +103,7 @@ def change(
 
     def wrap(apply: Callable[["Script"], None]) -> Change:
         doc = inspect.cleandoc(apply.__doc__ or "")
-        given = precision, toggles, alone, variants, environment, when
+        given = precision, toggles, variants, environment, when
         return Change(apply.__name__.replace("_", "-"), effect, helps, doc, apply, *given)
 
     return wrap

@@ -1,17 +1,15 @@
 """First run: the untouched script, looked at closely; what all that follows is planned by."""
 
 import math
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.report import Report
 from pitstop.core.units import count
-from pitstop.tune import budget
-from pitstop.tune.budget import Costs
+from pitstop.tune import costs
+from pitstop.tune.costs import WARMUP, Costs
 from pitstop.tune.plan import Plan
 from pitstop.tune.sandbox import landlock
 from pitstop.tune.sandbox.refusals import REMEDY
@@ -33,19 +31,16 @@ Diagnose = Callable[[Path], Report]  # what a recording in this folder shows
 def first_run(
     asked: Session, folder: Path, diagnose: Diagnose, screen: Screen
 ) -> tuple[Report, Costs]:
-    """What is wrong with the script, and what a run costs; a resumed search has it on disk."""
+    """What is wrong with the script, and what a run costs."""
     _check_that_files_are_safe(asked)
-    where, file = folder / PROFILE, folder / "costs.json"
-    if not file.exists():
-        screen.doing("the untouched script, looked at closely")
-        shutil.rmtree(where, ignore_errors=True)
-        patience_s = SHARE * 60 * asked.budget_minutes
-        run = look_closely(asked, Plan(), where, patience_s, folder / COMPILED, lists_writes=True)
-        _check(run, asked)
-        for line in _on_files(run.written, asked):
-            screen.say(line)
-        store.save(file, _costs(run, asked.steps))
-    return diagnose(where), store.load(file, Costs)
+    where = folder / PROFILE
+    screen.doing("the untouched script, looked at closely")
+    patience_s = SHARE * 60 * asked.budget_minutes
+    run = look_closely(asked, Plan(), where, patience_s, folder / COMPILED, lists_writes=True)
+    _check(run, asked)
+    for line in _on_files(run.written, asked):
+        screen.say(line)
+    return diagnose(where), _costs(run, asked.steps)
 
 
 def _check_that_files_are_safe(asked: Session) -> None:
@@ -68,7 +63,7 @@ def look_closely(
     """A run with inspected steps, which tell where the time goes."""
     settings = Settings(
         max(STEPS, asked.steps or 0),
-        budget.WARMUP,
+        WARMUP,
         INSPECTED,
         patience_s,
         in_place=asked.in_place,
@@ -84,9 +79,7 @@ def _costs(run: TrialRun, steps: int | None) -> Costs:
     first, last = seen.steps[0], seen.steps[-1]
     from_first_to_last_s = last.ended_s - first.ended_s + first.total_ms / 1e3
     around_s = run.wall_s - from_first_to_last_s + seen.validation_s + seen.saving_s
-    return budget.choose(
-        max(budget.SHORTEST_START_S, around_s), seen.mean_ms("total_ms") / 1e3, steps
-    )
+    return costs.choose(around_s, seen.mean_ms("total_ms") / 1e3, steps)
 
 
 def _check(run: TrialRun, asked: Session) -> None:
@@ -116,9 +109,7 @@ def _too_slow(run: TrialRun, asked: Session) -> str:
     start_s = run.wall_s - len(done) * usual_s
     if start_s > run.wall_s / 2:
         return f"{took}, half of the budget: give a larger --budget, or make it start faster"
-    costs = budget.choose(start_s, usual_s, asked.steps)
-    first_s = start_s + max(STEPS, asked.steps or 0) * usual_s
-    least = max(2 * minutes / SHARE, (first_s + costs.least_s) / 60)
+    least = 2 * minutes / SHARE
     return (
         f"{took}, of {usual_s:.1f} s each: a search takes at least {least:.0f} minutes. Give "
         f"--budget {math.ceil(least / ROUND) * ROUND} or more, or make the steps shorter for the "

@@ -7,10 +7,7 @@ from pitstop.compare.quantities import Quantity
 from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial
 from pitstop.tune.change import Goal
-from pitstop.tune.track import Changes, Checked
-
-BEHIND = "in its first run behind"  # another setting of the change, which was timed instead
-PASSENGER = "a passenger: beside the others it no longer helps"  # the note of what was dropped
+from pitstop.tune.track import Changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +17,27 @@ class Asked:
     goal: Goal = "time"
     limit_bytes: int | None = None  # of the GPU; null without one
     metrics: tuple[Quantity, ...] = ()
+    precision: str = "float32"  # what the script computes in by itself, at its coarsest
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All that a search has come to so far."""
+
+    null: str = ""  # the untouched script against itself; empty: it did not come to that
+    trials: tuple[Trial, ...] = ()
+    kept: Changes = ()
+    step_ms: tuple[float, float] | None = None  # untouched, and with all that is kept
+    proof: tuple[Comparison, ...] = ()  # untouched against all kept; empty: there was none
+    broken: str = ""  # what ended a run with all that is kept in the proof
+    unproved: str = ""  # what the proof left open
+    untried: tuple[str, ...] = ()  # since the budget was spent
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+
+    def noted(self, text: str) -> "Found":
+        """With one line more."""
+        return replace(self, notes=(*self.notes, text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +46,8 @@ class Listener:
 
     doing: Callable[[str], None] = lambda _: None
     tried: Callable[[Trial], None] = lambda _: None
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """All that a search has come to so far."""
-
-    untouched: Checked | None = None  # null: not even that run was finished
-    trials: tuple[Trial, ...] = ()
-    kept: Changes = ()
-    proof: tuple[Comparison, ...] = ()  # untouched against all kept; empty: there was none
-    broken: str = ""  # what ended a run with all that is kept in the proof
-    interrupted: bool = False
-    notes: tuple[str, ...] = ()
-
-    def noted(self, text: str) -> "Found":
-        """With one line more."""
-        return replace(self, notes=(*self.notes, text))
+    kept: Callable[[Found], None] = lambda _: None  # something was, or is no longer
+    say: Callable[[str], None] = lambda _: None
 
 
 def leading(found: Found, goal: Goal) -> Comparison:

@@ -1,17 +1,18 @@
 """The pit stop: a first run, what to try, the search, what came of it."""
 
 import shlex
-import shutil
+import signal
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pitstop.tune.changes
 from pitstop.compare.pairs import FEWEST
 from pitstop.compare.quantities import Quantity, Sample, metric_name, own_metric
 from pitstop.core.errors import PitstopError
-from pitstop.core.evidence import Evidence
 from pitstop.core.ledger import Ledger
 from pitstop.core.machine import Machine
 from pitstop.core.report import Report
@@ -19,32 +20,32 @@ from pitstop.core.secrets import masked_words
 from pitstop.core.units import count, minutes
 from pitstop.diagnose.recording import Recording
 from pitstop.profile import runs
-from pitstop.tune import budget, session, vary
-from pitstop.tune.budget import Costs
+from pitstop.tune import vary
+from pitstop.tune.bench.bench import LiveBench, Pace
+from pitstop.tune.bench.process import Start
+from pitstop.tune.bench.questions import CALL, STEP, BenchPlan
 from pitstop.tune.busy import busy
-from pitstop.tune.candidates import LAST, Candidate, Candidates, Choice, choose, facts_of
 from pitstop.tune.change import Change, load_changes, load_plugins
+from pitstop.tune.costs import Costs
 from pitstop.tune.first_run import PROFILE, Diagnose, first_run, look_closely
 from pitstop.tune.found import Asked, Found, Listener, leading
-from pitstop.tune.journal import Journal
 from pitstop.tune.patch import write_patch
-from pitstop.tune.plan import Plan
-from pitstop.tune.processes import Course, Processes
+from pitstop.tune.plan import Plan, Wanted
+from pitstop.tune.runs.fresh import Course, FreshRuns
 from pitstop.tune.screen import Screen
-from pitstop.tune.search import Search
+from pitstop.tune.search.order import Candidate, Candidates, Choice, choose, facts_of
+from pitstop.tune.search.search import Search
 from pitstop.tune.seen import own_precision
 from pitstop.tune.session import Session
-from pitstop.tune.sources import digests
-from pitstop.tune.story import About, proved, tell, unfinished
+from pitstop.tune.story import About, proved, tell
 from pitstop.tune.track import RunError
 from pitstop.tune.trials import COMPILED
 from pitstop.tune.tuned import Origin, write_tuned
 from pitstop.tune.turns import clock
 
-UNEVEN = 1.5  # times the median: so much longer than the usual step is the mean one only in bursts
+WAITS = 0.2  # of the step: so long a wait for data hides what other changes bring
 TUNED = "tuned.toml"
 PATCH = "tuned.patch"
-SHELF = "held"  # the runs that others are held against
 SHUFFLES = (
     "loader in the source: workers that live on draw less: a shuffled order differs from epoch 2"
 )
@@ -56,7 +57,6 @@ class Result:
 
     report: Report
     interrupted: bool = False
-    unfinished: bool = False  # a search that is resumed has something to do
 
 
 def pit_stop(
@@ -67,33 +67,14 @@ def pit_stop(
     changes, problems = _changes()
     for line in filter(None, (*problems, busy())):
         screen.say(line)
-    profile, costs = first_run(asked, folder, diagnose, screen)
-    costs = replace(costs, timed=asked.goal == "time")
-    untouched = profile.ranks[0]
-    session.check_source(folder, digests(asked.words, untouched, Path.cwd()))
-    with tempfile.TemporaryDirectory(prefix="pitstop-tune-") as place:
-        course = Course(
-            asked.words,
-            Path(place),
-            changes,
-            costs,
-            ends_s,
-            tuple(quantities(asked)),
-            asked.in_place,
-            own_precision(untouched),
-            (untouched.step_kind, untouched.step_events),
-            folder / COMPILED,
-            folder / SHELF,
-            runs.about(folder / PROFILE),
-        )
-        if asked.vary:
-            result = _sweep(asked, course, profile, screen)
-        else:
-            result = _search(asked, course, folder, tuned, profile, screen)
-    if not result.unfinished:
-        for each in (COMPILED, SHELF):
-            shutil.rmtree(folder / each, ignore_errors=True)
-    return result
+    with ended_as_by_ctrl_c():
+        screen.begin(ends_s)
+        profile, costs = first_run(asked, folder, diagnose, screen)
+        with tempfile.TemporaryDirectory(prefix="pitstop-tune-") as place:
+            course = _course(asked, profile, costs, changes, ends_s, folder, Path(place))
+            if asked.vary:
+                return _sweep(asked, course, profile, screen)
+            return _search(asked, course, tuned, profile, screen)
 
 
 def check(asked: Session) -> None:
@@ -115,6 +96,20 @@ def quantities(asked: Session) -> list[Quantity]:
     return [own_metric(pattern, metric_name(pattern) in low) for pattern in asked.metrics]
 
 
+@contextmanager
+def ended_as_by_ctrl_c() -> Iterator[None]:
+    """A request to end is one for what is known by then, and no process of ours is left."""
+
+    def end(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _changes() -> tuple[dict[str, Change], tuple[str, ...]]:
     """All changes by name, and a line for each plugin that is broken."""
     plugins = load_plugins()
@@ -122,25 +117,53 @@ def _changes() -> tuple[dict[str, Change], tuple[str, ...]]:
     return {each.name: each for each in (*plugins.changes, *ours)}, plugins.problems
 
 
-def _search(
-    asked: Session, course: Course, folder: Path, tuned: Path, profile: Report, screen: Screen
-) -> Result:
+def _course(
+    asked: Session,
+    profile: Report,
+    costs: Costs,
+    changes: dict[str, Change],
+    ends_s: float,
+    folder: Path,
+    place: Path,
+) -> Course:
+    untouched = profile.ranks[0]
+    return Course(
+        asked.words,
+        place,
+        changes,
+        costs,
+        ends_s,
+        tuple(quantities(asked)),
+        asked.in_place,
+        own_precision(untouched),
+        (untouched.step_kind, untouched.step_events),
+        place / COMPILED,
+        runs.about(folder / PROFILE),
+    )
+
+
+def _search(asked: Session, course: Course, tuned: Path, profile: Report, screen: Screen) -> Result:
     chosen = _chosen(asked, profile, list(course.changes.values()))
-    track = Journal(Processes(course, screen.running), folder)
-    screen.say(expected(chosen.chosen, course.costs, track.left_s(), track.known_s))
-    wishes = Asked(asked.goal, _limit_bytes(profile), course.metrics)
-    listener = Listener(screen.doing, screen.tried)
+    screen.say(expected(chosen.chosen))
+    wishes = Asked(asked.goal, _limit_bytes(profile), course.metrics, course.precision)
+    bench = _bench(course, chosen.chosen, profile, screen)
+    fresh = FreshRuns(course, screen.running)
+
+    kept = _Kept(asked, tuned, profile)
+
+    def keep(found: Found) -> None:
+        kept.write(found)
+        screen.best(found)
+
+    listener = Listener(screen.doing, screen.tried, keep, screen.say)
     try:
-        found = Search(track, course.costs, wishes, listener).run(chosen.chosen)
+        found = Search(bench, fresh, course.changes, wishes, listener).run(chosen.chosen)
     except RunError as error:
         raise PitstopError(f"the untouched script: {error.note}") from None
-    written = _kept(asked, folder, tuned, found, profile)
-    patch = tuned.with_suffix(".patch")
-    if written and patch.exists() and session.wrote(folder, patch):
-        patch.unlink()  # of what was kept before the search was resumed
-    patched = tuple(_patched(asked, patch, found, profile)) if written else ()
-    for result in (tuned, patch) if written else ():
-        session.remember(folder, result)
+    finally:
+        bench.close()
+    written = kept.write(found)
+    patched = tuple(_patched(asked, tuned.with_suffix(".patch"), found, profile)) if written else ()
     about = About(
         asked.name,
         asked.goal,
@@ -149,7 +172,7 @@ def _search(
         _after(asked, course, found, profile, screen),
         (*patched, *chosen.left_out),
     )
-    return Result(tell(profile, found, about), found.interrupted, unfinished(found))
+    return Result(tell(profile, found, about), found.interrupted)
 
 
 def _chosen(asked: Session, profile: Report, changes: Sequence[Change]) -> Candidates:
@@ -158,46 +181,39 @@ def _chosen(asked: Session, profile: Report, changes: Sequence[Change]) -> Candi
     return choose(changes, profile.findings, facts_of(profile.ranks[0], cores), choice)
 
 
-def expected(
-    candidates: Sequence[Candidate], costs: Costs, left_s: float, known_s: float = 0.0
-) -> str:
-    """What is going to be done, and how long that takes; no room for any of it is an error.
-
-    Of what is left, so many seconds are those of runs that a resumed search knows already.
-    """
-    chosen = _within(costs, candidates, left_s) or _within(costs.warm, candidates, left_s)
-    if candidates and not chosen:
-        cheapest = min((each.first(1) for each in candidates), key=costs.candidate_s)
-        least_s = costs.null_s + costs.candidate_s(cheapest) + costs.reserve_s(cheapest)
-        raise PitstopError(
-            f"{minutes(left_s - known_s)} are left of the budget, too few for any change: "
-            f"{cheapest.change.name} alone takes about {minutes(least_s)}; "
-            f"give --budget {least_s / 60 + 2:.0f}, or fewer --steps"
-        )
-    found = budget.estimate(costs, chosen)
-    compiles = ", compiling not counted" if any(each.change.name == LAST for each in chosen) else ""
-    lines = [
-        f"to try: {_names(chosen) or 'nothing'}",
-        f"{found.fewest_runs} to {found.most_runs} runs of {costs.steps} steps at most, about "
-        f"{minutes(found.least_s)} to {minutes(found.most_s)}{compiles} (left of the budget: "
-        f"{minutes(left_s - known_s)}); Ctrl-C gives what is proved by then",
-    ]
-    if known_s:
-        lines.append(f"{minutes(known_s)} of that are done already, and answered from the disk")
-    names = {each.change.name for each in chosen}
-    if rest := [each for each in candidates if each.change.name not in names]:
-        lines.append(f"if time is left, which --budget gives: {_names(rest)}")
-    return "\n".join(lines)
+def expected(candidates: Sequence[Candidate]) -> str:
+    """What is going to be tried, in that order."""
+    together = [each.change.name for each in candidates if each.promising]
+    rest = [each.change.name for each in candidates if each.change.name not in together]
+    if not candidates:
+        return "to try: nothing; no change applies to it"
+    if len(together) < 2:
+        return f"to try: {', '.join((*together, *rest))}"
+    then = f"; then {', '.join(rest)}" if rest else ""
+    return f"to try: {' + '.join(together)} together{then}"
 
 
-def _within(costs: Costs, candidates: Sequence[Candidate], left_s: float) -> list[Candidate]:
-    """What there is room for beside the untouched runs."""
-    room_s = left_s - costs.null_s
-    return budget.within(costs, candidates, lambda *tried: room_s - costs.reserve_s(*tried))
-
-
-def _names(candidates: Sequence[Candidate]) -> str:
-    return ", ".join(each.change.name for each in candidates)
+def _bench(
+    course: Course, candidates: Sequence[Candidate], profile: Report, screen: Screen
+) -> LiveBench:
+    """One process with all that can be switched; workers are there from its first line."""
+    untouched = profile.ranks[0]
+    trains = untouched.step_kind == "optimizer"
+    waits = untouched.mean_ms("data_wait_ms") > WAITS * untouched.mean_ms("total_ms")
+    fixed = [each.wanted()[0] for each in candidates if each.change.name == "loader" and waits]
+    switched = [wanted for each in candidates if each.change.toggles for wanted in each.wanted()]
+    plan = BenchPlan(tuple(switched), tuple(fixed), "", "", trains, STEP if trains else CALL)
+    start = Start(
+        course.words,
+        course.folder / "bench",
+        plan,
+        course.step_ends,
+        course.in_place,
+        course.compiled,
+        course.environment(tuple(Wanted(each.name, each.options) for each in fixed)),
+    )
+    pace = Pace(course.costs.start_s, course.costs.step_s)
+    return LiveBench(start, pace, course.ends_s, screen.running)
 
 
 def _limit_bytes(profile: Report) -> int | None:
@@ -216,35 +232,43 @@ def _after(
         return None
     screen.doing("one more look at the step, with all that is kept")
     try:
-        where = course.folder / "after"
-        run = look_closely(asked, Plan(found.kept), where, left_s, course.compiled)
+        run = look_closely(
+            asked, Plan(found.kept), course.folder / "after", left_s, course.compiled
+        )
     except KeyboardInterrupt:
         return None  # all else is known by now
-    if run.ending.error or not run.evidence.steady or _in_bursts(run.evidence):
+    if run.ending.error or not run.evidence.steady:
         return None
     return Recording(run.recording.evidences, profile.machine or Machine()).ledger
 
 
-def _in_bursts(evidence: Evidence) -> bool:
-    """Whether steps come in bursts, as of workers that are too slow: the usual step is none."""
-    return evidence.mean_ms("total_ms") > UNEVEN * evidence.median_ms()
+class _Kept:
+    """The file of what is kept so far, so that it is there whatever ends the search."""
 
+    def __init__(self, asked: Session, path: Path, profile: Report) -> None:
+        machine = profile.machine or Machine()
+        torch = machine.package("torch")
+        gpu = machine.gpus[0].name if machine.gpus else ""
+        self._origin = Origin(
+            shlex.join(masked_words(asked.typed)),
+            runs.now(),
+            gpu or f"{machine.cpu}, {count(machine.cores, 'core')}",
+            torch.version if torch else "",
+        )
+        self._goal = asked.goal
+        self._path = path
+        self._written = False
 
-def _kept(asked: Session, folder: Path, tuned: Path, found: Found, profile: Report) -> str:
-    """Write what was kept; a search that was ended keeps it to itself, since it may go on."""
-    if not proved(found, asked.goal):
+    def write(self, found: Found) -> str:
+        """Its name; empty where nothing may be handed out, and then it is not there."""
+        if proved(found, self._goal):
+            proof = leading(found, self._goal) if found.proof else None
+            write_tuned(self._path, found.kept, proof, self._origin)
+            self._written = True
+            return str(self._path)
+        if self._written:
+            self._path.unlink(missing_ok=True)
         return ""
-    machine = profile.machine or Machine()
-    torch = machine.package("torch")
-    origin = Origin(
-        shlex.join(masked_words(asked.typed)),
-        runs.now(),
-        machine.gpus[0].name if machine.gpus else f"{machine.cpu}, {count(machine.cores, 'core')}",
-        torch.version if torch else "",
-    )
-    proof = leading(found, asked.goal) if found.proof else None
-    write_tuned(folder / TUNED if found.interrupted else tuned, found.kept, proof, origin)
-    return "" if found.interrupted else str(tuned)
 
 
 def _patched(asked: Session, target: Path, found: Found, profile: Report) -> Iterator[str]:
@@ -268,7 +292,7 @@ def _patched(asked: Session, target: Path, found: Found, profile: Report) -> Ite
 def _sweep(asked: Session, course: Course, profile: Report, screen: Screen) -> Result:
     """Values of an option of the script's own; nothing is kept."""
     wanted = vary.others(vary.parse(asked.vary), asked.words)
-    untouched = Processes(course)
+    untouched = FreshRuns(course, screen.running)
     pairs = vary.affordable(wanted, course.costs, untouched.left_s())
     least_s = len(wanted.values) * course.costs.pairs_s(FEWEST)
     screen.say(
@@ -282,7 +306,7 @@ def _sweep(asked: Session, course: Course, profile: Report, screen: Screen) -> R
         if value is None:
             return untouched.sample(())
         words = vary.with_value(asked.words, wanted.option, value)
-        return Processes(replace(course, words=tuple(words))).sample(())
+        return FreshRuns(replace(course, words=tuple(words)), screen.running).sample(())
 
     found = vary.sweep(wanted, sample, pairs, course.metrics)
     report = replace(

@@ -17,13 +17,8 @@ Options = Mapping[str, Value]
 BEGIN = (
     "pitstop.tune.script:begin"  # what ``profile`` is asked to call, with a plan as its argument
 )
-# Steps before each pair of blocks that are not timed: what a script does every few steps must not
-# meet the same side each time. Where all of six pairs must agree it cannot. Of many such rows this
-# is one with which periods up to 16 are told from a gain in 97 of 100 comparisons, or more.
-PAUSES = (0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 0, 0, 1, 0, 1, 2, 1, 2, 1, 2, 2, 2, 2)
-SHORTEST_EPOCH = 4  # steps: where epochs begin more often than that, it is what steps are like
 LEARNING_STEPS = 3  # in which it is looked at: the warm-up, whose time does not count
-CHANGES, BLOCKS, BATCHES = "changes.json", "blocks.json", "batches.jsonl"
+CHANGES, BATCHES = "changes.json", "batches.jsonl"
 LEARNING = "learning.jsonl"
 RANKED = "ranked"  # there where a rank has answered
 OUTPUTS, VALUES = "outputs.json", "outputs.f32"
@@ -39,43 +34,6 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Toggle:
-    """Switch the last changes off and on in blocks of steps, to time them inside one process."""
-
-    steps: int = 4  # timed in each block
-    warmup: int = 6  # before the first block, the last of them with the changes off
-    lead: int = 1  # steps after a switch that come before the timed ones, and pay for it
-    changes: int = 1  # so many of the last are switched together
-    each: bool = False  # or one after the other, each with all others on
-    lead_off: int | None = None  # after they are switched off; null: as many as after on
-    pairs: int = 6  # of blocks, at most
-    looks: bool = True  # and fewer where a look at them tells enough
-    epochs: bool = False  # a step in which an epoch begins is timed as any other
-
-    def lead_of(self, number: int) -> int:
-        """Steps before a block that are not timed: after a switch, and between two pairs."""
-        pair, second = divmod(number, 2)
-        pause = 0 if second else PAUSES[pair % len(PAUSES)]
-        if number and is_on(number) == is_on(number - 1):
-            return pause
-        return pause + (self.lead if is_on(number) or self.lead_off is None else self.lead_off)
-
-    @property
-    def members(self) -> int:
-        """How many are switched by themselves, all together being one."""
-        return self.changes if self.each else 1
-
-    def length(self, blocks: int) -> int:
-        """Steps of a run with so many blocks, in which no epoch begins."""
-        return self.warmup + sum(self.lead_of(each) + self.steps for each in range(blocks))
-
-
-def is_on(number: int) -> bool:
-    """Whether the changes are on in this block, counted from 0: off on, on off, off on ..."""
-    return number % 4 in {1, 2}
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """What to do to one run of the script. Travels as JSON."""
 
@@ -85,10 +43,9 @@ class Plan:
     signs: int = 1  # which of the ways to move them: up or down is drawn by this seed
     units: int = 1  # by which each is moved
     outputs: bool = False  # keep samples of what the models return
-    toggle: Toggle | None = None
     steps: int | None = None  # the run ends after so many
     trains: bool = False  # steps end with an optimizer's; false where that is not known
-    earnest: bool = False  # the user's own run, no trial: a change that fails does not end it
+    earnest: bool = False  # no trial of it alone: a change that fails does not end the run
     folder: str = ""  # where the answers go; absolute
 
     def to_json(self) -> str:
@@ -100,8 +57,7 @@ def read_plan(text: str) -> Plan:
     """The plan that ``to_json`` wrote; fields left out are as usual."""
     fields = json.loads(text)
     fields["changes"] = tuple(Wanted(**each) for each in fields.get("changes", ()))
-    toggle = fields.get("toggle")
-    return Plan(**{**fields, "toggle": Toggle(**toggle) if toggle else None})
+    return Plan(**fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,32 +72,12 @@ class Outcome:
     failed: bool = False  # and was taken off, which was said at once
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Steps with the toggled change on or off. ``ms`` is the mean step by the clock.
-
-    They are neighbours but for those in which an epoch begins. Where there is a GPU its queue was
-    empty at both ends of the block.
-    """
-
-    on: bool
-    first: int  # steps before it, and those of it that were not timed
-    steps: int
-    ms: float
-    member: int = 0  # which of the changes is switched, where each is by itself
-
-
 def read_outcomes(folder: Path) -> list[Outcome]:
     """What became of each change, in the order of the plan; none where the run never began."""
     return [Outcome(**each) for each in _read(folder / CHANGES)]
 
 
-def read_blocks(folder: Path) -> list[Block]:
-    """The finished blocks of a toggled run, in the order off on, on off, off on ..."""
-    return [Block(**each) for each in _read(folder / BLOCKS)]
-
-
-def write(folder: Path, name: str, rows: "list[Outcome] | list[Block]") -> None:
+def write(folder: Path, name: str, rows: list[Outcome]) -> None:
     """Write answers so that a reader sees all of them or those of before."""
     if not speaks(folder):
         return

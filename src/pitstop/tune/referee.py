@@ -5,20 +5,19 @@ weights moved by a hair, with other seeds. Each of them takes as long as a trial
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass
 
 from pitstop.compare.pairs import SMALLEST
 from pitstop.compare.quantities import Quantity, Sample, step_ms
 from pitstop.core.errors import PitstopError
 from pitstop.core.trial import Verdict
-from pitstop.core.units import count, percent, precise_percent
+from pitstop.core.units import count, precise_percent
 from pitstop.tune.change import Change, Effect
 from pitstop.tune.endings import WARNS
 from pitstop.tune.guard import FLOORS, SEEDS, Guarded, Untouched, guard, other_batches
 from pitstop.tune.plan import Plan
 from pitstop.tune.readings import Readings
-from pitstop.tune.shelf import Held, Shelf, Which
-from pitstop.tune.track import Changes, Checked
+from pitstop.tune.track import Changes, Checked, label
 from pitstop.tune.trials import TrialRun
 
 SEED = 0
@@ -31,6 +30,24 @@ EFFECTS: tuple[Effect, ...] = ("exact", "rounding", "other-randomness", "changes
 Run = tuple[TrialRun, Sample]
 
 
+@dataclass(frozen=True, slots=True)
+class Which:
+    """One of the runs that others are held against: untouched, or kept changes with other seeds."""
+
+    kept: tuple[str, ...] = ()
+    seed: int = SEED
+    perturb: str = ""  # the precision in which its weights are moved
+    number: int = 1  # of several that are alike, or in which they are moved
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is known of such a run."""
+
+    readings: Readings
+    sample: Sample
+
+
 class Referee:
     """What becomes of runs by their numbers, and by metrics of the user's own."""
 
@@ -40,51 +57,32 @@ class Referee:
         precision: str,
         metrics: Sequence[Quantity],
         run: Callable[[Changes, Plan], Run],
-        shelf: Shelf,
     ) -> None:
         self._changes = changes
         self._precision = precision
         self._metrics = metrics
         self._run = run
-        self._shelf = shelf
-        self._open: dict[str, Run] = {}  # those of which seeds must tell, by name
+        self._made_runs: dict[Which, Held] = {}
         self._warnings: set[str] = set()  # where the script warns of something, and numbers hold
 
-    def null(self, run: TrialRun, seen: Sample, times: Checked) -> Checked:
-        """The untouched script, and how far two runs of it part: in their numbers and time."""
-        self._shelf.put(Which(), _held((run, seen)))
-        self._check_metrics(seen)
-        null, again = (self._made(Which(number=each)) for each in (1, 2))
-        found = guard("exact", again.readings, Untouched(null.readings))
-        numbers = found.reason.partition(", none allowed")[0]
-        first, second = (step_ms(each.sample.evidence) or 0.0 for each in (null, again))
-        apart = abs(first - second) / max(first, second)
-        return replace(times, note=f"{numbers}; step times {percent(apart)} apart", apart=apart)
-
-    def held(self, changes: Changes, new: int, run: Run, times: Checked) -> Checked:
-        """A run with changes, the last so many of them new, held against the untouched ones."""
-        guarded = self._guarded(changes, new, run[0].readings, _drawn(run[0]))
+    def held(self, changes: Changes, run: Run) -> Checked:
+        """A run with changes, held against the untouched ones; over seeds, where that must be."""
+        if not self._made_runs and self._metrics:
+            self._check_metrics(self._made(Which()).sample)
+        trial = run[0]
+        guarded = self._guarded(changes, trial.readings, _drawn(trial))
         if guarded.needs_seeds:
-            self._open[Which(changes).name] = run
-            return replace(times, needs_seeds=True)
-        return self._told(changes, guarded, run, times)
+            guarded = self._over_seeds(changes, trial.readings)
+        return self._told(changes, guarded, run)
 
-    def over_seeds(self, changes: Changes) -> Checked:
+    def _over_seeds(self, changes: Changes, run: Readings) -> Guarded:
         """The verdict on numbers that one run left open."""
-        run = self._open.pop(Which(changes).name, None)
-        if run is None:  # a search that is resumed
-            run = self._run(changes, Plan(changes, seed=SEED, outputs=True))
         seeds = range(SEED + 1, SEED + SEEDS)
         ours = [self._readings(each, kept=changes) for each in seeds]
         theirs = tuple(self._readings(each) for each in seeds)
         untouched = Untouched(self._readings(SEED), other_seeds=theirs)
         _, precision = self._effect(changes)
-        guarded = guard("other-randomness", run[0].readings, untouched, precision, ours)
-        return self._told(changes, guarded, run, Checked())
-
-    def knows(self, warnings: Sequence[str]) -> None:
-        """What untouched and kept runs warn of is no news later on."""
-        self._warnings |= set(map(_place, warnings))
+        return guard("other-randomness", run, untouched, precision, ours)
 
     def _effect(self, changes: Changes, drawn: Set[str] = frozenset()) -> tuple[set[Effect], str]:
         """What all changes together do to the numbers, and the coarsest precision in the run.
@@ -99,38 +97,28 @@ class Referee:
             effects.add("other-randomness")
         return effects, precision
 
-    def _guarded(self, changes: Changes, new: int, run: Readings, drawn: Set[str]) -> Guarded:
-        """Hold the run against the untouched ones; other randomness only where that is needed.
-
-        What is new and draws nothing is held against a run with what was kept before it.
-        """
+    def _guarded(self, changes: Changes, run: Readings, drawn: Set[str]) -> Guarded:
+        """Hold the run against the untouched ones; other randomness only where that is needed."""
         effects, precision = self._effect(changes, drawn)
         null = self._readings(SEED)
         drawn_anew = "other-randomness" in effects and other_batches(run, null)
         moves = (0,) if drawn_anew else MOVES  # what rounding does to others tells nothing
-        found = self._judged(_loosest(effects), run, precision, moves=moves)
+        found = self._judged(_loosest(effects), run, precision, moves)
         if found.ok or "other-randomness" not in effects:
             return found
-        kept, last = changes[:-new], changes[-new:]
-        mine, finer = self._effect(last, drawn)
-        if "other-randomness" not in mine:
-            return self._judged(_loosest(mine), run, finer, kept)
         untouched = Untouched(null) if drawn_anew else self._reference(precision)
         return guard("other-randomness", run, untouched, precision)
 
-    def _told(self, changes: Changes, guarded: Guarded, run: Run, times: Checked) -> Checked:
+    def _told(self, changes: Changes, guarded: Guarded, run: Run) -> Checked:
         """What becomes of a run by its numbers, and by metrics of the user's own."""
         trial, seen = run
-        effects, precision = self._effect(changes, _drawn(trial))
+        _, precision = self._effect(changes, _drawn(trial))
         worse = self._worse(seen, precision) if guarded.ok else ""
         refused: Verdict | None = None if guarded.ok and not worse else "drifted"
         note = f"{worse or guarded.reason}{self._new_warning(trial)}" if refused else ""
-        if not refused:
-            self.knows(trial.ending.warnings)
-            if "other-randomness" in effects:  # later ones are held against this
-                self._shelf.put(Which(changes), _held(run))
         drift, tolerance = guarded.drift, guarded.tolerance
-        return replace(times, refused=refused, note=note, drift=drift, tolerance=tolerance)
+        said = note or guarded.reason
+        return Checked(refused, said, step_ms(seen.evidence), trial.peak_bytes, drift, tolerance)
 
     def _new_warning(self, run: TrialRun) -> str:
         """What the script warns of in this run and not untouched: it may have fallen back."""
@@ -142,42 +130,40 @@ class Referee:
         effect: Effect,
         run: Readings,
         precision: str,
-        kept: Changes = (),
         moves: Sequence[int] = MOVES,
     ) -> Guarded:
         """Held against as few untouched runs as will do: each more may allow more."""
-        found = guard(effect, run, Untouched(self._readings(SEED, kept=kept)), precision)
+        found = guard(effect, run, Untouched(self._readings(SEED)), precision)
         for number in (0,) if effect == "exact" else moves:
             settled = found.ok or found.drift is None  # what has no drift is wrong by any measure
             if settled or (number == MOVES[-1] and not found.nearly):
                 break
-            found = guard(effect, run, self._reference(precision, number, kept), precision)
+            found = guard(effect, run, self._reference(precision, number), precision)
         return found
 
-    def _reference(self, precision: str, moves: int = 1, kept: Changes = ()) -> Untouched:
+    def _reference(self, precision: str, moves: int = 1) -> Untouched:
         """The untouched runs: one, the same again, and some moved by a hair in that precision."""
-        null, again = (self._readings(SEED, number=each, kept=kept) for each in (1, 2))
-        numbers = range(1, moves + 1)
-        moved = tuple(self._readings(SEED, precision, number, kept) for number in numbers)
-        return Untouched(null, (again,), moved)
+        null, again = (self._readings(SEED, number=each) for each in (1, 2))
+        moved = (self._readings(SEED, precision, each) for each in range(1, moves + 1))
+        return Untouched(null, (again,), tuple(moved))
 
     def _readings(
         self, seed: int, perturb: str = "", number: int = 1, kept: Changes = ()
     ) -> Readings:
         """Those of a run that others are held against."""
-        return self._made(Which(kept, seed, perturb, number)).readings
+        return self._made(Which(tuple(map(label, kept)), seed, perturb, number), kept).readings
 
-    def _made(self, which: Which) -> Held:
+    def _made(self, which: Which, kept: Changes = ()) -> Held:
         """A run that others are held against, which is made when first needed."""
-        if held := self._shelf.find(which):
-            self.knows(() if which.seed else held.warnings)  # another seed may be of an open one
-            return held
-        units = UNITS.get(which.perturb, 1) if which.number > 1 else 1
-        moved = which.perturb or None
-        plan = Plan(which.kept, which.seed, moved, which.number, units, outputs=True)
-        held = _held(self._run(which.kept, plan))
-        self._shelf.put(which, held)
-        return held
+        if which not in self._made_runs:
+            units = UNITS.get(which.perturb, 1) if which.number > 1 else 1
+            moved = which.perturb or None
+            plan = Plan(kept, which.seed, moved, which.number, units, outputs=True)
+            trial, seen = self._run(kept, plan)
+            self._made_runs[which] = Held(trial.readings, seen)
+            if not (kept or which.seed):
+                self._warnings |= set(map(_place, trial.ending.warnings))
+        return self._made_runs[which]
 
     # Metrics of the user's own
 
@@ -195,7 +181,8 @@ class Referee:
         if self._metrics:
             self._reference(precision)  # two runs, and one of rounding: metrics are as noisy
         for each in self._metrics:
-            read = [each.read(other) for other in self._shelf.untouched]
+            untouched = [held.sample for which, held in self._made_runs.items() if not which.kept]
+            read = [each.read(other) for other in untouched]
             plain = [number for number in read if number is not None]
             ours = each.read(seen)
             if ours is None:
@@ -206,11 +193,6 @@ class Referee:
                 name = each.quality.name
                 return f"{name} {ours:.4g} instead of {worst:.4g}, {precise_percent(apart)}"
         return ""
-
-
-def _held(run: Run) -> Held:
-    trial, seen = run
-    return Held(trial.readings, seen, trial.ending.warnings)
 
 
 def _drawn(run: TrialRun) -> set[str]:

@@ -17,18 +17,17 @@ import torch.utils.checkpoint  # which some versions leave to whoever needs it
 from torch import is_grad_enabled, nn
 from torch.autograd.function import FunctionMeta
 from torch.optim import Optimizer
-from torch.utils.data import DataLoader
 
-from pitstop.profile.patch import patch, told
+from pitstop.profile.patch import patch
 from pitstop.tune import batches, failures, learning
 from pitstop.tune.activity import Activity
 from pitstop.tune.change import find_change
+from pitstop.tune.device import empty_queue, is_alone
 from pitstop.tune.kernels import launches_kernels
 from pitstop.tune.made import Arguments, Made
 from pitstop.tune.models import Models, device_of, wrap
 from pitstop.tune.numbers import Perturbation, keep_outputs, set_seeds
 from pitstop.tune.plan import CHANGES, Options, Outcome, Plan, Wanted, read_plan, write
-from pitstop.tune.toggle import Blocks, empty_queue, is_alone
 
 Around = Callable[..., Any]
 Action = Callable[[], None]
@@ -238,8 +237,6 @@ class Run:
         made, models = Made(self._undos), Models(self._undos)
         made.watch_optimizers()
         self._scripts = [Script(each, plan, made, models, self._undos) for each in plan.changes]
-        self._toggled = self._scripts[-plan.toggle.changes :] if plan.toggle else []
-        self._numbers_end = plan.toggle.warmup if plan.toggle and plan.outputs else None
         self._counts = plan.outputs  # whether the numbers of the next step do
         self._activity: Activity | None = None
         if plan.outputs:  # first of all, and so around what changes put around the models
@@ -250,7 +247,6 @@ class Run:
         for script in self._scripts:
             script.report = self._report
             script.rehearses = lambda: plan.trains and not self._done and not is_grad_enabled()
-            script.toggled = script in self._toggled
             script.attempt(partial(find_change(script.name).apply, script))
         if plan.perturb:
             moved = Perturbation(plan.perturb, plan.signs, plan.units)
@@ -258,24 +254,14 @@ class Run:
             made.on_built(moved.of_optimizer)
         if plan.outputs:  # after what moves weights: that is no learning
             learning.record(made, self._folder, lambda: self._done if self._counts else None)
-        self._switched = self._toggled  # all of them, or the one whose turn it is
-        self._blocks: Blocks | None = None
-        if plan.toggle:
-            choose = self._choose if plan.toggle.each else lambda _: None
-            choose(0)
-            self._blocks = Blocks(plan.toggle, self._folder, self._turn, choose)
-            self._watch_epochs(self._blocks)
 
     def step_ended(self, done: int) -> bool:
         """The recorder counts the steps; their ends are where a change may be switched.
 
         Whether the run has told enough.
         """
-        if done <= self._done:  # what was counted so far were no steps
-            self._begin_anew()
         self._done = done
-        enough = self._blocks.step_ended(done) if self._blocks else False
-        enough = enough or self._in_vain(done)
+        enough = self._in_vain()
         if enough or (self._last and done >= self._last):
             empty_queue()  # losses and times of steps that the GPU has not done are unknown
         return enough
@@ -294,39 +280,14 @@ class Run:
         """Those of this step; behind the last one a script may do what another run does not."""
         return self._counts and not (self._last and self._done >= self._last)
 
-    def _in_vain(self, done: int) -> bool:
+    def _in_vain(self) -> bool:
         """Whether a trial will tell nothing: what it is about has not taken hold, and should have.
 
         One that declines does so at once, others are given all steps whose numbers count.
         """
         if self._last is None or not is_alone():
             return False
-        tried = self._toggled or self._scripts[-1:]
-        whole = done == self._numbers_end
-        return any(each.outcome().declined if whole else each.has_declined for each in tried)
-
-    def _begin_anew(self) -> None:
-        for script in self._toggled:
-            script.attempt(partial(script.turn, True))
-        self._counts = self._activity is not None
-
-    def _watch_epochs(self, blocks: Blocks) -> None:
-        """On top of all changes: an iterator that one of them makes begins no epoch."""
-
-        def build(original: Callable[..., Any]) -> Callable[..., Any]:
-            return told(original, lambda given: blocks.epoch_begins(given[0][0]))
-
-        self._undos.append(patch((DataLoader,), "__iter__", build))
-
-    def _turn(self, on: bool) -> None:
-        self._counts = False
-        for script in self._switched if on else reversed(self._switched):
-            script.attempt(partial(script.turn, on))
-
-    def _choose(self, member: int) -> None:
-        for script in self._switched:
-            script.attempt(partial(script.turn, True))
-        self._switched = self._toggled[member : member + 1]
+        return any(each.has_declined for each in self._scripts[-1:])
 
     def _report(self) -> None:
         write(self._folder, CHANGES, [script.outcome() for script in self._scripts])

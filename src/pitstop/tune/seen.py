@@ -13,6 +13,8 @@ ALIKE = 2  # shapes of batches: the last one of an epoch is smaller
 GROWS = 0.01  # of the memory reserved on a GPU: a single small tensor may come late
 LAUNCHING = 0.25  # of the step: CUDA graphs take longer to compile, and keep memory
 LITTLE = 0.01  # of the step: nothing below counts as a difference
+COMPILER_S = 15.0  # that torch.compile takes for next to nothing
+OPERATION_S = 0.05  # for each operation, about; up to 0.2 s
 MANY = 1500  # operations of all models, each called once: one takes up to 0.2 s to compile
 WAITS = 0.02  # of the step: what a loader could save at most; below this it is not worth a trial
 
@@ -93,6 +95,16 @@ def compiles_itself(evidence: Evidence) -> str:
 
 def takes_minutes(evidence: Evidence) -> bool:
     """Whether all that the models compute is so much that to compile it takes minutes."""
+    return _operations(evidence) > MANY
+
+
+def compiling_s(evidence: Evidence) -> float:
+    """About how long it takes to compile all that the models compute, forward and backward."""
+    return COMPILER_S + OPERATION_S * _operations(evidence)
+
+
+def _operations(evidence: Evidence) -> int:
+    """Operations of all models, each called once."""
     tree = call_tree(evidence)
     in_call: Counter[int] = Counter()
     for each in evidence.operations:
@@ -103,7 +115,7 @@ def takes_minutes(evidence: Evidence) -> bool:
     for place, operations in in_call.items():
         path = evidence.calls[place].path
         models[path] = max(operations, models.get(path, 0))
-    return sum(models.values()) > MANY
+    return sum(models.values())
 
 
 def one_shape(evidence: Evidence) -> bool:
@@ -139,11 +151,11 @@ def no_need_of_autocast(evidence: Evidence) -> str:
     return no_float32(evidence)
 
 
-def no_use_for_bfloat16(evidence: Evidence) -> str:
-    """A reason where the device only emulates bfloat16, or the script needs no autocast."""
+def only_emulated(evidence: Evidence) -> str:
+    """A reason where the device has no arithmetic for bfloat16; else empty."""
     if evidence.settings and not evidence.settings.bfloat16:
         return "the device has no arithmetic for bfloat16"
-    return no_need_of_autocast(evidence)
+    return ""
 
 
 def own_precision(evidence: Evidence) -> str:

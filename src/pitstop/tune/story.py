@@ -11,11 +11,8 @@ from pitstop.core.trial import Trial
 from pitstop.core.units import binary_bytes, change, count, milliseconds, percent
 from pitstop.report.wording import interval
 from pitstop.tune.change import Goal
-from pitstop.tune.found import BEHIND, Found, leading
+from pitstop.tune.found import Found, leading
 from pitstop.tune.track import label as name_of
-
-BUDGET = "budget"  # what a line is about that more of it would help
-LONGER = "pitstop tune --resume goes on where it ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ def tell(profile: Report, found: Found, about: About) -> Report:
         comparisons=found.proof,
         after=about.after,
         tables=(),
-        notes=(*_null(found), *found.notes, *about.notes),
+        notes=(*_notes(found), *about.notes),
     )
 
 
@@ -72,9 +69,8 @@ def _nothing(found: Found, goal: Goal) -> str:
     """Nothing was kept: what is known is one thing, what noise has hidden another."""
     if any(each.verdict == "noisy" for each in found.trials):
         return "nothing that was tried is proved faster; some of it drowned in noise"
-    if all(each.verdict == "not-applicable" or BEHIND in each.note for each in found.trials):
-        short = any(BUDGET in each for each in _said(found))
-        return "nothing could be tried to its end" if short else "no change applies to it"
+    if all(each.verdict == "not-applicable" for each in found.trials):
+        return "the budget was spent first" if unfinished(found) else "no change applies to it"
     better = "makes it faster" if goal == "time" else "saves memory"
     harmed = any(each.verdict == "drifted" for each in found.trials)
     return f"nothing that was tried {better}{' and keeps its numbers' if harmed else ''}"
@@ -102,32 +98,29 @@ def _why(found: Found, goal: Goal) -> str:
     return f"{word}: {kept}. {tried}" if kept else tried
 
 
-def _null(found: Found) -> Iterator[str]:
-    if found.untouched and found.untouched.note:
-        yield f"the untouched script against itself: {found.untouched.note}"
+def _notes(found: Found) -> Iterator[str]:
+    if found.null:
+        yield f"the untouched script against itself: {found.null}"
+    yield from found.notes
+    if found.unproved:
+        yield f"the proof: {found.unproved}"
+    if found.untried:
+        yield f"not tried, since the budget is spent: {', '.join(found.untried)}"
 
 
 def _next(found: Found, about: About) -> str:
     if about.tuned:
         return f"pitstop run --with {about.tuned} {about.command}"
-    if found.interrupted:
-        return LONGER
     if not found.kept and unfinished(found):
-        return "give it more time: pitstop tune --resume --budget MINUTES goes on where it ended"
+        return "give it more time: pitstop tune --budget MINUTES"
     if any(each.verdict == "noisy" for each in found.trials):
-        return "a quieter machine, or longer runs (--steps), would settle what was noisy"
+        return "a quieter machine, or a larger --budget, would settle what was noisy"
     return ""
 
 
 def unfinished(found: Found) -> bool:
-    """Whether a search that is resumed has something to do."""
-    return found.interrupted or any(BUDGET in each for each in _said(found))
-
-
-def _said(found: Found) -> Iterator[str]:
-    """Why something was not tried, or not to its end."""
-    yield from found.notes
-    yield from (each.note for each in found.trials if each.verdict == "not-applicable")
+    """Whether more time would have told more."""
+    return bool(found.untried) or any(each.reason == "budget" for each in found.trials)
 
 
 def _quantity(value: float | None, unit: str) -> str:

@@ -5,10 +5,10 @@ the same files. A trial that crashes, hangs or runs out of memory is a ``TrialRu
 its processes, its shared memory and its files are gone in any case.
 """
 
-import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -86,23 +86,40 @@ def run_trial(
     """
     settings = settings or Settings()
     folder = folder.absolute()
+    with place(folder, settings) as here:
+        box = here.box
+        run = _run(words, wanted, folder, settings, here.environment)
+        here.killed = run.ending.exit_code < 0
+        may_not = (
+            () if settings.in_place else refusals.refused(complaints(run.recording), box.may_write)
+        )
+        run = replace(run, ending=refusals.explained(run.ending, may_not))
+        if settings.lists_writes and not settings.in_place:
+            run = replace(run, written=written(box, may_not))
+        return run
+
+
+class Place:
+    """Where one process of the script runs, and what it finds in its environment."""
+
+    def __init__(self, box: Sandbox, settings: Settings, cache: Path) -> None:
+        self.box = box
+        self.environment = _environment(box, settings, cache)
+        self.killed = True
+
+
+@contextmanager
+def place(folder: Path, settings: Settings) -> Iterator[Place]:
+    """Our turn on this machine, and a place of which nothing is left afterwards."""
     folders.wipe(folder)  # what an interrupted trial left would be read as this one's
     folder.mkdir(parents=True, exist_ok=True)
     cache = (settings.compiled or folder.parent / COMPILED).absolute()  # not the user's own
     killed = True
     try:
         with my_turn(), opened(folder, cache, settings.lists_writes) as box:
-            run = _run(words, wanted, folder, settings, _environment(box, settings, cache))
-            killed = run.ending.exit_code < 0
-            may_not = (
-                ()
-                if settings.in_place
-                else refusals.refused(complaints(run.recording), box.may_write)
-            )
-            run = replace(run, ending=refusals.explained(run.ending, may_not))
-            if settings.lists_writes and not settings.in_place:
-                run = replace(run, written=written(box, may_not))
-            return run
+            here = Place(box, settings, cache)
+            yield here
+            killed = here.killed
     finally:
         if killed:
             _drop_halves(cache)
@@ -118,10 +135,7 @@ def _run(
     trains = settings.step_ends[0] == "optimizer"
     asked = replace(wanted, folder=str(folder), steps=settings.steps, trains=trains)
     also = ((plan.BEGIN, asked.to_json()),)
-    if wanted.seed is not None and "PYTHONHASHSEED" not in os.environ:
-        seed = {"PYTHONHASHSEED": str(wanted.seed)}  # the order of sets of strings
-        environment = {**seed, **environment}
-    apart = Apart(settings.timeout_s, environment)
+    apart = Apart(settings.timeout_s, {**seeded(wanted.seed), **environment})
     begun = time.monotonic()
     recording = record(
         *(words, folder, settings.steps, settings.warmup, settings.inspect, also, apart),
@@ -129,9 +143,6 @@ def _run(
     )
     wall_s = time.monotonic() - begun
     ended = ending(recording, wall_s, settings.timeout_s)
-    if wanted.outputs and wanted.toggle:
-        counts = [_until(each, wanted.toggle.warmup - 1) for each in recording.evidences]
-        recording = replace(recording, evidences=tuple(counts))
     return TrialRun(
         recording,
         ended,
@@ -148,17 +159,10 @@ def _environment(box: Sandbox, settings: Settings, cache: Path) -> dict[str, str
     return {**ours, **settings.environment}
 
 
-def _until(evidence: Evidence, steps: int) -> Evidence:
-    """The first steps alone: what comes after them was timed, with changes off and on."""
-    kept = evidence.steps[:steps]
-    if len(kept) < steps:
-        return evidence
-    memory = tuple(each for each in evidence.memory if each.at_s <= kept[-1].ended_s)
-    share = steps / len(evidence.steps)
-    loaders = tuple(
-        replace(each, batches=math.ceil(share * each.batches)) for each in evidence.loaders
-    )
-    return replace(evidence, steps=kept, memory=memory or evidence.memory, loaders=loaders)
+def seeded(seed: int | None) -> dict[str, str]:
+    """The order of sets of strings is that of a seed, unless the user has said what it is."""
+    known = seed is None or "PYTHONHASHSEED" in os.environ
+    return {} if known else {"PYTHONHASHSEED": str(seed)}
 
 
 def _drop_halves(cache: Path) -> None:

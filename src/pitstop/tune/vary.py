@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from pitstop.compare.judge import judge
-from pitstop.compare.pairs import FEWEST, looks_within, measure
+from pitstop.compare.pairs import FEWEST, LOOKS, looks_within, measure
 from pitstop.compare.quantities import Quantity, Sample
 from pitstop.core.comparison import Comparison
 from pitstop.core.errors import PitstopError
 from pitstop.core.report import Table
 from pitstop.core.units import change, count
 from pitstop.report.wording import comparison_row, interval
-from pitstop.tune.budget import Costs
+from pitstop.tune.costs import Costs
 from pitstop.tune.track import RunError
 
 RATE = "samples"
@@ -59,7 +59,7 @@ def others(vary: Vary, words: Sequence[str]) -> Vary:
 
 def affordable(vary: Vary, costs: Costs, left_s: float) -> int:
     """How many pairs of each value the budget has room for; too few to tell is an error."""
-    pairs = costs.affordable(left_s / len(vary.values), toggles=False)
+    pairs = min(LOOKS[-1], costs.affordable(left_s / len(vary.values)))
     if pairs < FEWEST:
         minutes = math.ceil(len(vary.values) * costs.pairs_s(FEWEST) / 60) + 1
         raise PitstopError(

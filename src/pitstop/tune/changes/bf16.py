@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pitstop.tune.change import When, change
-from pitstop.tune.seen import no_use_for_bfloat16
+from pitstop.tune.seen import no_need_of_autocast, only_emulated
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     helps=("time", "memory"),
     precision="bfloat16",
     toggles=True,
-    when=When(useless=no_use_for_bfloat16, rivals=("fp16",)),
+    when=When(useless=no_need_of_autocast, impossible=only_emulated, rivals=("fp16",), usual=0.1),
 )
 def bf16(script: "Script") -> None:
     """Compute the forward pass and the loss under autocast in bfloat16; weights stay float32.

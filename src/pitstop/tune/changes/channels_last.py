@@ -11,11 +11,10 @@ from pitstop.tune.seen import no_convolution
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
-DECIDE = ("tf32", "bf16", "fp16", "fused-group-norm")  # tensor cores, and who copies in between
 CONVOLUTIONS = ("Conv2d", "Conv3d", "ConvTranspose2d", "ConvTranspose3d")
 
 
-@change("rounding", toggles=True, when=When(useless=no_convolution, after=DECIDE))
+@change("rounding", toggles=True, when=When(useless=no_convolution, usual=0.03))
 def channels_last(script: "Script") -> None:
     """Keep the channels of pictures and clips side by side in memory, as convolutions want them.
 

@@ -26,7 +26,6 @@ OF_CHECKPOINT = {
         work="training",
         useless=no_checkpoint,
         rivals=("checkpointing-on",),
-        after=("bf16", "fp16"),  # which halve what is kept
     ),
 )
 def checkpointing_off(script: "Script") -> None:

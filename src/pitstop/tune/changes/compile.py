@@ -9,6 +9,7 @@ from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
 from pitstop.tune.seen import (
     compiles_itself,
+    compiling_s,
     no_checkpoint,
     one_shape,
     takes_minutes,
@@ -47,7 +48,12 @@ def variants(facts: Facts) -> Iterator[Options]:
         yield {"scope": "whole", "mode": "reduce-overhead"}
 
 
-@change("rounding", toggles=True, alone=True, variants=variants, when=When(useless=compiles_itself))
+@change(
+    "rounding",
+    toggles=True,
+    variants=variants,
+    when=When(useless=compiles_itself, late=True, takes_s=compiling_s),
+)
 def compile(script: "Script") -> None:  # noqa: A001 what torch calls it
     """Compile the model: fused kernels, and fewer launches from Python.
 

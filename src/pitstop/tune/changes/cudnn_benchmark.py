@@ -20,7 +20,7 @@ def useless(evidence: Evidence) -> str:
     return no_convolution(evidence)
 
 
-@change("rounding", when=When(device="cuda", useless=useless))
+@change("rounding", when=When(device="cuda", useless=useless, late=True))
 def cudnn_benchmark(script: "Script") -> None:
     """Let cuDNN time its convolution algorithms, once for each shape, and take the fastest.
 

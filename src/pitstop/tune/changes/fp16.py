@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     helps=("time", "memory"),
     precision="float16",
     toggles=True,
-    when=When(useless=no_need_of_autocast, device="cuda", rivals=("bf16",), like=("bf16",)),
+    when=When(
+        useless=no_need_of_autocast, device="cuda", rivals=("bf16",), like=("bf16",), usual=0.09
+    ),
 )
 def fp16(script: "Script") -> None:
     """Compute the forward pass and the loss under autocast in float16, with a gradient scaler.

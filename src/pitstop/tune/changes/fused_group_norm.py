@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 @change(
     "rounding",
     toggles=True,
-    when=When(device="cuda", useless=no_group_norm, pays_with=("channels-last",)),
+    when=When(device="cuda", useless=no_group_norm),
 )
 def fused_group_norm(script: "Script") -> None:
     """Normalise groups, and apply the SiLU after it, in one kernel of ours that keeps the layout.

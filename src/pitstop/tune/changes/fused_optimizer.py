@@ -27,7 +27,7 @@ def useless(evidence: Evidence) -> str:
     return ""
 
 
-@change("rounding", toggles=True, when=When(work="training", useless=useless))
+@change("rounding", toggles=True, when=When(work="training", useless=useless, usual=0.05))
 def fused_optimizer(script: "Script") -> None:
     """Update all weights in one kernel (fused), or in a few (foreach), not in some for each.
 
@@ -42,7 +42,7 @@ def fused_optimizer(script: "Script") -> None:
         if any(arguments.get(choice) is not None for choice in CHOICES):
             return
         if way := _way(optimizer, groups, script.torch):
-            arguments[way] = True
+            arguments[way] = True if script.on else None
             ours[optimizer] = way
             script.applied()
 

@@ -22,9 +22,8 @@ def variants(facts: Facts) -> Iterator[Options]:  # noqa: ARG001 the same for an
     "exact",
     helps=("time", "memory"),
     toggles=True,
-    alone=True,
     variants=variants,
-    when=When(work="inference", useless=no_graph),
+    when=When(work="inference", useless=no_graph, usual=0.05),
 )
 def inference_mode(script: "Script") -> None:
     """Record nothing for a backward pass that never comes.

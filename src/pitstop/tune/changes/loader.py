@@ -1,6 +1,5 @@
 """Change `loader`."""
 
-import math
 import multiprocessing
 from collections.abc import Callable, Iterator
 from multiprocessing.reduction import ForkingPickler
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 MOST_WORKERS = 16  # more than that only fill memory
 TRIED = 3  # numbers of workers: all cores, half of them, a quarter
-AHEAD = 4  # times as many as are needed at least: a batch is always ready
 MARGIN = 2  # times as many as are needed at least: samples differ, and workers have one thread each
 
 
@@ -43,28 +41,6 @@ def needed(evidence: Evidence) -> float:
     return reading_ms / rest_ms
 
 
-def bursts(evidence: Evidence, options: Options, waits: bool) -> int:
-    """Workers that begin together give their batches together; none are seen if they are ahead."""
-    workers = int(options.get("workers", 0))
-    if evidence.steady and workers >= AHEAD * needed(evidence) and workers and not waits:
-        return 1
-    return max(1, workers, _own_workers(evidence))
-
-
-def epoch(evidence: Evidence) -> int:
-    """The steps of an epoch; 0 where that is unknown."""
-    read = [each for each in evidence.loaders if each.trains] or evidence.loaders
-    most = max(read, key=lambda each: each.batches, default=None)
-    if not (most and most.batches and evidence.steps):
-        return 0
-    batches, steps = most.per_epoch or 0, len(evidence.steps)
-    if most.starts > 1:  # it may break off before the end, or after each batch
-        batches = min(batches, most.batches // (most.starts - 1))
-    if steps > most.batches:
-        return batches * round(steps / most.batches)  # each is learned from more than once
-    return math.ceil(batches / round(most.batches / steps))
-
-
 def _own_workers(evidence: Evidence) -> int:
     """The most that a loader of the script has by itself."""
     return max((each.workers for each in evidence.loaders if each.batches), default=0)
@@ -72,10 +48,8 @@ def _own_workers(evidence: Evidence) -> int:
 
 @change(
     "other-randomness",
-    toggles=True,
-    alone=True,
     variants=variants,
-    when=When(useless=data_is_there, bursts=bursts, epoch=epoch),
+    when=When(useless=data_is_there, usual=0.02),
 )
 def loader(script: "Script") -> None:
     """Read and decode batches in worker processes, which live on from epoch to epoch.
@@ -84,10 +58,7 @@ def loader(script: "Script") -> None:
     of the batches stays the same; what the dataset draws at random does not. In a patched source
     shuffling differs from the second epoch on, as surviving workers save one draw in each epoch.
     """
-    from pitstop.tune.epochs import Epochs, obstacle  # noqa: PLC0415 it needs torch
-
     torch = script.torch
-    epochs = Epochs(lambda: script.on)
     ours: WeakSet[Any] = WeakSet()  # loaders whose workers die after each epoch without us
     script.needs("DataLoader")
 
@@ -95,10 +66,6 @@ def loader(script: "Script") -> None:
         if reason := _obstacle(arguments, torch):
             script.needs(f"DataLoader that could have workers: {reason}")
             return
-        if script.toggled and (reason := obstacle(loader, arguments)):
-            script.decline(f"it cannot be switched within an epoch: {reason}")
-            return
-        own = dict(arguments)
         if not arguments.get("persistent_workers"):
             ours.add(loader)
         arguments["num_workers"] = script.options.get("workers", 1)
@@ -107,7 +74,6 @@ def loader(script: "Script") -> None:
             arguments["prefetch_factor"] = script.options["prefetch"]
         if torch.cuda.is_available():
             arguments["pin_memory"] = True
-        epochs.edited(loader, own, arguments)
         script.applied()
 
     def restart(
@@ -118,8 +84,6 @@ def loader(script: "Script") -> None:
         original(iterator, loader, first_iter)
 
     script.on_loader(edit)
-    if script.toggled:
-        script.patch(torch.utils.data.DataLoader, "__iter__", epochs.around, while_off=True)
     script.patch(torch.utils.data.dataloader._MultiProcessingDataLoaderIter, "_reset", restart)
 
 

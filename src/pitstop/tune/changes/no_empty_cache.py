@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-@change("exact", toggles=True, when=When(device="cuda", useless=never_emptied))
+@change("exact", toggles=True, when=When(device="cuda", useless=never_emptied, usual=0.05))
 def no_empty_cache(script: "Script") -> None:
     """Ignore ``torch.cuda.empty_cache()``: each call waits for the GPU and returns its memory.
 

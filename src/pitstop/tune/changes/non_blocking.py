@@ -24,7 +24,7 @@ def useless(evidence: Evidence) -> str:
     return ""
 
 
-@change("exact", toggles=True, when=When(device="cuda", useless=useless, after=("loader",)))
+@change("exact", toggles=True, when=When(device="cuda", useless=useless))
 def non_blocking(script: "Script") -> None:
     """Let copies from pinned memory to the GPU run while the script goes on.
 

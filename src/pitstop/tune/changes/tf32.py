@@ -21,7 +21,12 @@ def useless(evidence: Evidence) -> str:
     return no_float32(evidence)
 
 
-@change("rounding", precision="tfloat32", toggles=True, when=When(device="cuda", useless=useless))
+@change(
+    "rounding",
+    precision="tfloat32",
+    toggles=True,
+    when=When(device="cuda", useless=useless, usual=0.08),
+)
 def tf32(script: "Script") -> None:
     """Let float32 matrix products and convolutions use the tensor cores, with 10 bits of mantissa.
 

@@ -16,7 +16,7 @@ def variants(facts: Facts) -> Iterator[Options]:
         yield {"threads": threads}
 
 
-@change("rounding", toggles=True, variants=variants, when=When(device="cpu", quiet=True))
+@change("rounding", toggles=True, variants=variants, when=When(device="cpu"))
 def threads(script: "Script") -> None:
     """Compute on as many CPU threads as there are cores to use, or on half as many.
 

@@ -1,9 +1,7 @@
-"""Candidates: which changes are worth a trial on this script, and in which order."""
+"""Order: which changes are worth a trial on this script, and which comes before which."""
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Finding
@@ -11,30 +9,6 @@ from pitstop.core.trial import Trial
 from pitstop.tune.change import Change, Facts, Goal
 from pitstop.tune.plan import Options, Wanted
 
-# What no finding asks for comes in this order, by what it may bring for the runs that it takes.
-ORDER = (
-    "no-empty-cache",
-    "tf32",
-    "inference-mode",
-    "no-attention-weights",
-    "bf16",
-    "fp16",
-    "checkpointing-off",
-    "checkpointing-on",
-    "tiled-vae",
-    "fused-group-norm",
-    "channels-last",
-    "fused-optimizer",
-    "non-blocking",
-    "threads",
-    "loader",
-    "allocator",
-    "batch-size",
-    "cudnn-benchmark",
-    "compile",
-)
-LAST = "compile"
-LATE = ("cudnn-benchmark", LAST)  # once kept, each run of a later candidate would start as slowly
 MUCH_SLOWER = 1.1  # times as long: casting alone takes less
 UNSAID = "as the user wants it, or of no use here"  # a reason that nobody needs to hear
 
@@ -47,19 +21,23 @@ class Candidate:
     options: tuple[Options, ...]
     predicted: float | None = None  # share of the step that is at stake
     code: str = ""  # of the finding that asks for it
-    bursts: Callable[[Options, bool], int] = lambda *_: 0
-    waits: bool = False  # for data, as its first run has shown
-    epoch: int = 0  # steps of one, if it changes how epochs begin
+    takes_s: float = 0.0  # until its first step is done, beside what steps take
 
     @property
-    def goes_on(self) -> bool:
-        """Whether the run that tells its numbers can go on to tell its time."""
-        return self.change.toggles and not self.change.alone and len(self.options) == 1
+    def promising(self) -> bool:
+        """Whether it is among those that are tried together, before all others."""
+        if not self.change.toggles or self.change.when.late:
+            return False
+        return self.change.effect != "changes-training" and bool(self.code)
 
     @property
-    def burst(self) -> int:
-        """So many steps come at once, at most, and only together their times tell something."""
-        return max(self.bursts(each, self.waits) for each in self.options)
+    def stage(self) -> int:
+        """What can be switched comes first; what compiles, needs fresh runs or relearns, last."""
+        if self.change.effect == "changes-training":
+            return 3
+        return (
+            1 + (not self.change.toggles) if self.change.when.late or not self.change.toggles else 0
+        )
 
     def first(self, number: int) -> "Candidate":
         """With its first sets of options alone: the most promising ones."""
@@ -99,22 +77,19 @@ def choose(
     changes: Iterable[Change], findings: Sequence[Finding], facts: Facts, choice: Choice
 ) -> Candidates:
     """The candidates that findings ask for, by what they promise, and those always worth a try."""
-    known = {each.name: each for each in changes}
-    asked = {each: _asked_for(each, findings) for each in known}
     reasons: dict[str, list[str]] = {}
     chosen = []
-    for name, change in known.items():
-        predicted, code = asked[name]
+    for change in changes:
+        predicted, code = _asked_for(change.name, findings)
         if reason := _against(change, bool(code), facts, choice):
-            reasons.setdefault(reason, []).append(name)
+            reasons.setdefault(reason, []).append(change.name)
         else:
+            takes_s = change.when.takes_s(facts.evidence)
             options = tuple(change.tries(facts))
-            bursts = partial(change.when.bursts, facts.evidence)
-            epoch = change.when.epoch(facts.evidence)
-            chosen.append(Candidate(change, options, predicted, code, bursts, epoch=epoch))
+            chosen.append(Candidate(change, options, predicted, code, takes_s))
     reasons.pop(UNSAID, None)
     left_out = [f"{why}: {', '.join(sorted(names))}" for why, names in reasons.items()]
-    return Candidates(tuple(_in_order(chosen)), tuple(left_out))
+    return Candidates(tuple(sorted(chosen, key=_place)), tuple(left_out))
 
 
 def rival(change: Change, kept: Iterable[Change]) -> str:
@@ -131,7 +106,7 @@ def spared(change: Change, trials: Iterable[Trial]) -> str:
         if each.change in change.when.like:
             if each.verdict == "failed":
                 return f"{each.change} failed, and this does the same to the script"
-            usual = each.step is not None and (each.step.ratio or math.inf) < MUCH_SLOWER
+            usual = each.step is not None and (each.step.ratio or MUCH_SLOWER) < MUCH_SLOWER
             if each.verdict in {"noisy", "not-faster"} and usual:
                 return f"{each.change} is no gain, and this is as fast"
     return ""
@@ -155,6 +130,8 @@ def _obstacles(change: Change, asked_for: bool, facts: Facts) -> Iterator[str]:
     when = change.when
     if when.device not in {"", facts.device}:
         yield "not tried on a CPU" if facts.device == "cpu" else UNSAID
+    if reason := when.impossible(facts.evidence):
+        yield f"not tried, since {reason}"
     if asked_for:
         return
     if when.work not in {"", facts.work}:
@@ -176,29 +153,7 @@ def _asked_for(name: str, findings: Sequence[Finding]) -> tuple[float | None, st
     return min(1.0, sum(savings)) if savings else None, best.code
 
 
-def _in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """By promise, but each behind those that decide whether it helps: they are as urgent as it."""
-    tried = tuple(candidates)
-    found = sorted(tried, key=lambda each: _order(each, _at_stake(each, tried)))
-    for each in list(found):
-        before = [
-            place for place, one in enumerate(found) if one.change.name in each.change.when.after
-        ]
-        place = found.index(each)
-        found.insert(max([place, *before]), found.pop(place))
-    return found
-
-
-def _at_stake(candidate: Candidate, others: Iterable[Candidate]) -> float:
-    """What is promised of a change, or of one that waits for it."""
-    waiting = (each for each in others if candidate.change.name in each.change.when.after)
-    return max(each.predicted or 0.0 for each in (candidate, *waiting))
-
-
-def _order(candidate: Candidate, at_stake: float) -> tuple[int, float, bool, int]:
-    name = candidate.change.name
-    place = ORDER.index(name) if name in ORDER else len(ORDER)
-    late = LATE.index(name) + 1 if name in LATE else 0
-    if candidate.change.effect == "changes-training":
-        late = len(LATE) + 1  # once it is kept, no later one's numbers can be held against any
-    return late, -at_stake, not candidate.code, place
+def _place(candidate: Candidate) -> tuple[int, float, float, str]:
+    """By stage, then by what is promised, then by what it usually brings."""
+    change = candidate.change
+    return candidate.stage, -(candidate.predicted or 0.0), -change.when.usual, change.name

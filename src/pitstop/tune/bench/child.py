@@ -1,0 +1,330 @@
+"""Child: one process of the unedited script, in which everything that can be switched is tried.
+
+It begins like any trial. After a warm-up it asks its parent at the end of each step what to do, and
+waits for the answer: a twin, which is a step that happens twice from one state and with one batch,
+or a block of steps that is timed. What the script learns meanwhile is thrown away.
+"""
+
+import atexit
+import os
+import sys
+from collections.abc import Callable, Generator
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import is_grad_enabled
+
+from pitstop.tune.bench import distances
+from pitstop.tune.bench.doubling import Doubling, copied
+from pitstop.tune.bench.questions import (
+    BLOCK,
+    CALL,
+    TWIN,
+    Answer,
+    BenchPlan,
+    Line,
+    Question,
+    read_bench_plan,
+)
+from pitstop.tune.bench.state import Generators, Living, Snapshot, fits_on_gpu, seed_all
+from pitstop.tune.bench.watching import Watching
+from pitstop.tune.change import find_change
+from pitstop.tune.device import empty_queue
+from pitstop.tune.made import Made
+from pitstop.tune.models import Models
+from pitstop.tune.numbers import set_seeds, tensors_in
+from pitstop.tune.plan import Plan
+from pitstop.tune.script import Action, Script
+
+MOST_AHEAD = 3  # batches that a library reads ahead; accelerate reads one
+TRIES = 4  # to repeat a step that no epoch begins in, or a block
+MOST_CALLS = 50  # steps until a model is called
+MOVES = 12_345  # the seed of the directions in which weights are moved
+
+Steps = Generator[None, None, None]  # goes on at the end of each step
+Answers = Generator[None, None, Answer]  # likewise, until there is one
+
+
+class Bench:
+    """A listener to the steps of the script."""
+
+    def __init__(self, plan: BenchPlan) -> None:
+        self._plan = plan
+        self._undos: list[Action] = []
+        made, models = Made(self._undos), Models(self._undos)
+        made.watch_optimizers()
+        self._watching = Watching(models, self._undos)
+        self._doubling = Doubling(self._undos)
+        self._steps_done = 0
+        usual = Plan(seed=plan.seed, trains=plan.trains, earnest=True)
+        build = partial(Script, plan=usual, made=made, models=models, undos=self._undos)
+        self._fixed = [build(each) for each in plan.fixed]
+        self._scripts = [build(each) for each in plan.changes]
+        for script in (*self._fixed, *self._scripts):
+            script.toggled = script in self._scripts
+            script.on = not script.toggled
+            script.rehearses = self._rehearses
+            script.attempt(partial(find_change(script.name).apply, script))
+        self._watching.listen()
+        self._ahead: int | None = None  # batches that are read ahead; null: not known
+        self._course = self._run()
+        self._inside = False
+        self._problem = ""
+
+    def step_ended(self, done: int) -> bool:
+        """Go on with whatever waits for the end of a step; whether all is told."""
+        if self._inside or done <= self._steps_done:  # within a twin of a call; no step after all
+            self._steps_done = done
+            return False
+        self._steps_done = done
+        self._inside = True
+        try:
+            next(self._course)
+        except StopIteration:
+            return True
+        finally:
+            self._inside = False
+            self._doubling.step_ended()
+        return False
+
+    def close(self) -> None:
+        """Undo everything."""
+        for script in (*self._scripts, *self._fixed):
+            script.turn(False)
+        while self._undos:
+            self._undos.pop()()
+
+    def _rehearses(self) -> bool:
+        return self._plan.trains and not self._steps_done and not is_grad_enabled()
+
+    def _run(self) -> Steps:
+        for _ in range(self._plan.warmup):
+            yield
+        line = Line(self._plan)
+        answer = Answer(outcomes=self._outcomes())
+        while True:
+            question = line.ask(answer)
+            if question.kind == TWIN:
+                answer = yield from self._twin(question)
+            elif question.kind == BLOCK:
+                answer = yield from self._block(question)
+            else:
+                return
+
+    # Twins
+
+    def _twin(self, question: Question) -> Answers:
+        if self._plan.level == CALL:
+            return (yield from self._twin_of_calls(question))
+        for ahead in self._may_be_ahead():
+            self._doubling.begin(ahead)
+            try:
+                answer = yield from self._twin_of_step(question, ahead)
+            finally:
+                self._doubling.end()
+            if answer is not None:
+                self._ahead = ahead
+                return answer
+        return Answer("its steps cannot be repeated: the model is given something else")
+
+    def _may_be_ahead(self) -> list[int]:
+        return list(range(MOST_AHEAD + 1)) if self._ahead is None else [self._ahead]
+
+    def _twin_of_step(self, question: Question, ahead: int) -> Generator[None, None, Answer | None]:
+        """The answer; null where the two passes were not given the same."""
+        self._turn(question.off)
+        if ahead:
+            yield  # the batches that were read before, and the rest of their step
+        for _ in range(TRIES):
+            living = Living()
+            to_host = not fits_on_gpu(living)
+            start = Snapshot(living, to_host)
+            self._seed(question.seed)
+            first = self._watching.begin()
+            yield
+            if self._doubling.epoch_begun:
+                continue
+            off = Snapshot(living, to_host)
+            start.put_back()
+            starts = self._move(living, question)
+            self._turn(question.on)
+            self._seed(question.seed_on)
+            second = self._watching.begin()
+            peak = _Peak()
+            yield
+            self._watching.end()
+            peak_bytes = peak.bytes()
+            found, wrong = distances.of_step(living, start, off, starts, question.still)
+            self._turn(question.off)
+            off.put_back()
+            if self._doubling.epoch_begun:
+                continue
+            if first.given() != second.given() and not wrong:
+                if question.on == question.off:
+                    return None
+                wrong = "its model is given something else"
+            lost, less = distances.of_losses(second.numbers(), first.numbers())
+            if first.calls != second.calls:
+                less = f"its models are called {second.calls} times instead of {first.calls}"
+            both = tuple(first.numbers()), tuple(second.numbers())
+            return Answer(
+                distances=found | lost,
+                losses=both,
+                wrong=wrong or less,
+                outcomes=self._outcomes(),
+                peak_bytes=peak_bytes,
+            )
+        return Answer("an epoch begins in each of its steps")
+
+    def _move(self, living: Living, question: Question) -> dict[str, torch.Tensor]:
+        """Move the weights by a hair, if the question is what that does; where they are then."""
+        starts: dict[str, torch.Tensor] = {}
+        if question.moved:
+            for number, (name, each) in enumerate(living.parameters.items()):
+                if each.is_floating_point():
+                    moved = distances.moved_by(
+                        each.detach(), question.moved, question.units, MOVES + number
+                    )
+                    each.data.copy_(moved)
+                    starts[name] = each.detach().clone()
+        return starts
+
+    def _twin_of_calls(self, question: Question) -> Answers:
+        """Each call of a model in one step happens twice."""
+        self._turn(question.off)
+        found: dict[str, float] = {}
+        wrong: list[str] = []
+        peaks: list[int] = []
+        living = Living()
+
+        def twice(call: Callable[..., Any], _: Any, *given: Any, **named: Any) -> Any:
+            kept = copied(given), copied(named)
+            generators = Generators()
+            self._seed(question.seed)
+            null = call(*given, **named)  # which may end the step before, and with it the twin
+            if self._watching.around_call is not twice:
+                return null
+            after, before = Generators(), Snapshot(living, not fits_on_gpu(living))
+            held = [each.detach().clone() for each in tensors_in(null)]
+            generators.put_back()
+            self._move(living, question)
+            self._turn(question.on)
+            self._seed(question.seed_on)
+            peak = _Peak()
+            self._inside = True
+            try:
+                ours = call(*kept[0], **kept[1])
+            finally:
+                self._inside = False
+            peaks.append(peak.bytes() or 0)
+            apart, other = distances.of_outputs(tensors_in(ours), held)
+            self._turn(question.off)
+            before.put_back()
+            after.put_back()
+            for name, each in apart.items():
+                found[name] = max(each, found.get(name, 0.0))
+            wrong.extend(filter(None, [other]))
+            return null
+
+        self._watching.around_call = twice
+        try:
+            for _ in range(MOST_CALLS):
+                yield
+                if found or wrong:
+                    break
+        finally:
+            self._watching.around_call = None
+        return Answer(
+            "" if found or wrong else "no model was called in a step",
+            distances=found,
+            wrong=wrong[0] if wrong else "",
+            outcomes=self._outcomes(),
+            peak_bytes=max(peaks, default=0) or None,
+        )
+
+    # Time
+
+    def _block(self, question: Question) -> Answers:
+        self._turn(question.on)
+        for _ in range(question.lead):
+            yield
+        for _ in range(TRIES):
+            compiled = _compiled()
+            peak = _Peak()
+            self._doubling.epoch_begun = False
+            empty_queue()
+            begun = perf_counter()
+            begins = False
+            for _ in range(question.steps):
+                yield
+                begins = begins or self._doubling.epoch_begun
+                if begins:
+                    break
+            empty_queue()
+            ms = (perf_counter() - begun) * 1000 / question.steps
+            if not begins:
+                break
+        else:
+            begun, ms = perf_counter(), 0.0
+            for _ in range(question.steps):  # epochs are what its steps are like
+                yield
+            empty_queue()
+            ms = (perf_counter() - begun) * 1000 / question.steps
+        return Answer(
+            ms=ms,
+            outcomes=self._outcomes(),
+            peak_bytes=peak.bytes(),
+            compiled=_compiled() - compiled,
+        )
+
+    # Changes
+
+    def _turn(self, on: tuple[int, ...]) -> None:
+        """Switch on what is wanted and all others off, the last first."""
+        for number in reversed(range(len(self._scripts))):
+            if number not in on:
+                self._switch(number, False)
+        for number in on:
+            self._switch(number, True)
+
+    def _switch(self, number: int, on: bool) -> None:
+        script = self._scripts[number]
+        script.attempt(partial(script.turn, on))
+
+    @staticmethod
+    def _seed(seed: int | None) -> None:
+        if seed is not None:
+            seed_all(seed)
+
+    def _outcomes(self) -> tuple[Any, ...]:
+        return tuple(script.outcome() for script in (*self._scripts, *self._fixed))
+
+
+class _Peak:
+    """The most memory that is in use on the GPU from now on."""
+
+    def __init__(self) -> None:
+        if torch.cuda.is_initialized():
+            torch.cuda.reset_peak_memory_stats()
+
+    def bytes(self) -> int | None:
+        """So much."""
+        return torch.cuda.max_memory_allocated() if torch.cuda.is_initialized() else None
+
+
+def _compiled() -> int:
+    """Functions that torch has compiled so far."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo else 0
+
+
+def begin(argument: str) -> Bench:
+    """Do to this process what the plan says; torch is there, the script's own lines are not yet."""
+    plan = read_bench_plan(argument)
+    set_seeds(plan.seed)
+    bench = Bench(plan)
+    parent = os.getpid()
+    atexit.register(lambda: bench.close() if os.getpid() == parent else None)
+    return bench

@@ -1,0 +1,84 @@
+"""Watching: what one pass of a step computes: what models are given and return, and its losses."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pitstop.profile.origins import in_backward
+from pitstop.profile.patch import Undo, patch
+from pitstop.tune.models import Models
+from pitstop.tune.numbers import tensors_in
+
+SAMPLED = 65_536  # numbers of each tensor that are looked at one by one; its sum covers the rest
+
+
+class Pass:
+    """What was seen in one pass."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Tensor] = []  # of the first call, as sums
+        self.losses: list[Tensor] = []
+        self.calls = 0
+
+    def numbers(self) -> list[float]:
+        """The losses."""
+        return [float(each) for each in self.losses]
+
+    def given(self) -> list[list[float]]:
+        """What the first call was given, as numbers that are equal for equal content."""
+        return [each.tolist() for each in self.inputs]
+
+
+class Watching:
+    """Watches passes; ``around_call`` is what makes twins of single calls."""
+
+    def __init__(self, models: Models, undos: list[Undo]) -> None:
+        self._pass: Pass | None = None
+        self.around_call: Callable[..., Any] | None = None
+        models.around(self._around, functions=True)
+        self._undos = undos
+
+    def listen(self) -> None:
+        """On top of all changes, so that one which scales the loss is not seen."""
+        self._undos.append(patch((torch.autograd,), "backward", self._backward))
+
+    def begin(self) -> Pass:
+        """Watch a pass from now on."""
+        self._pass = Pass()
+        return self._pass
+
+    def end(self) -> None:
+        """Watch no longer."""
+        self._pass = None
+
+    def _around(self, call: Callable[..., Any], module: Any, *given: Any, **named: Any) -> Any:
+        seen = self._pass
+        if seen is not None:
+            if not seen.calls:
+                seen.inputs = [sums(each) for each in tensors_in([given, named])]
+            seen.calls += 1
+        if self.around_call is not None:
+            return self.around_call(call, module, *given, **named)
+        return call(*given, **named)
+
+    def _backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def backward(tensors: Any, *rest: Any, **named: Any) -> Any:
+            if self._pass is not None and not in_backward():
+                roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+                self._pass.losses += [each.detach().double().sum() for each in roots]
+            return original(tensors, *rest, **named)
+
+        return backward
+
+
+def sums(tensor: Tensor) -> Tensor:
+    """A few numbers that are equal for equal content; for others different, almost surely."""
+    flat = tensor.detach().reshape(-1)
+    if not flat.numel() or flat.is_meta:
+        return torch.zeros(3, dtype=torch.float64)
+    few = flat[:: -(-flat.numel() // SAMPLED)].double()
+    weights = torch.linspace(1.0, 2.0, few.numel(), dtype=torch.float64, device=few.device)
+    whole = flat.sum(dtype=torch.float64) if not flat.is_complex() else flat.real.sum()
+    return torch.stack([whole.double(), few.sum(), (few * weights).sum()])

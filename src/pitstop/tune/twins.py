@@ -1,0 +1,172 @@
+"""Twins: whether the numbers of steps that happened twice, off and on, are still the same.
+
+**Exact** is what it says wherever the script repeats itself: equal to the last bit.
+
+**Rounding** is measured: in other twins the weights of the second pass are moved by a unit of the
+precision that the change computes in. Three times as far may a loss, a gradient, a parameter's way
+or a buffer be, and one rounding in any case. A parameter whose way is mere rounding, as that of a
+bias before a BatchNorm, tells nothing. Two numbers of all parameters together tell what is wrong
+everywhere, such as another learning rate or no decay: rounding averages out in these.
+
+**Other random numbers** are measured by twins whose second pass draws others. The losses of both
+sides must have the same mean, as far as their spread can tell, and a spread.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+
+from pitstop.core.units import precise_percent
+from pitstop.tune.bench.questions import Answer
+from pitstop.tune.guard import FLOORS, Guarded
+
+TIMES = 3.0  # of what moved weights change: one direction to move them is good to a factor of two
+NOISE = 0.3  # of a parameter's way: where moved weights change so much, it is rounding itself
+MOST = 0.3  # a number that is a third off is another one
+SPREADS = 3.0  # of the mean of the losses that random numbers give: once in 300 by chance
+VANISHED = 0.25  # of the spread: what draws less is no longer the same randomness
+LEAST = {  # shares that tell nothing, in float32; coarser precisions allow more
+    "loss": 1e-5,
+    "output": 1e-5,
+    "size": 1e-5,  # of an output: rounding averages out in it
+    "length": 1e-3,
+    "along": 1e-5,
+}
+OF_ONE = 0.05  # of one parameter: gradients may be a hundred times as sensitive as their loss
+OF_COARSE = {"length": 1e-2}  # likewise, where products round to half precision
+
+
+@dataclass(frozen=True, slots=True)
+class Twins:
+    """Some twins of one kind."""
+
+    answers: tuple[Answer, ...] = ()
+
+    @property
+    def worst(self) -> dict[str, float]:
+        """The largest distance of each quantity."""
+        found: dict[str, float] = {}
+        for each in self.answers:
+            for name, distance in each.distances.items():
+                known = found.get(name, 0.0)
+                found[name] = distance if math.isnan(distance) else max(known, distance)
+        return found
+
+    @property
+    def wrong(self) -> str:
+        """What is plainly different in any of them."""
+        return next((each.wrong for each in self.answers if each.wrong), "")
+
+    @property
+    def losses(self) -> tuple[list[float], list[float]]:
+        """The mean loss of each pass, twin by twin."""
+        both = [each.losses for each in self.answers if all(each.losses)]
+        return [fmean(off) for off, _ in both], [fmean(on) for _, on in both]
+
+
+def judge_exact(ours: Twins, null: Twins) -> Guarded:
+    """Bit by bit, where the untouched script repeats itself so."""
+    if ours.wrong:
+        return Guarded(False, reason=ours.wrong)
+    return _within(ours.worst, {name: TIMES * each for name, each in null.worst.items()})
+
+
+def judge_rounding(ours: Twins, references: Iterable[Twins], precision: str) -> Guarded:
+    """As far off as moved weights, or the script itself, may bring it."""
+    if ours.wrong:
+        return Guarded(False, reason=ours.wrong)
+    moved: dict[str, float] = {}
+    for each in references:
+        moved = {
+            name: max(moved.get(name, 0.0), each.worst.get(name, 0.0))
+            for name in (*moved, *each.worst)
+        }
+    told = {name: far for name, far in ours.worst.items() if _tells(name, moved, precision)}
+    allowed = {
+        name: max(_least(name, precision), min(TIMES * moved.get(name, 0.0), _most(name)))
+        for name in told
+    }
+    return _within(told, allowed)
+
+
+def judge_drawn(ours: Twins, drawn: Twins, rounded: Sequence[Twins], precision: str) -> Guarded:
+    """Other random numbers: as far off as those bring it, with the same losses on average."""
+    strict = judge_rounding(ours, rounded, precision)
+    if strict.ok or ours.wrong:
+        return strict
+    found = judge_rounding(ours, [drawn, *rounded], precision)
+    off, on = ours.losses
+    if not found.ok or len(off) < 2:
+        return found
+    spread_off, spread_on = pstdev(off), pstdev(on)
+    size = max(map(abs, (*off, *on))) or 1.0
+    least = FLOORS.get(precision, FLOORS["float32"]) * size
+    if spread_off > least and spread_on < VANISHED * spread_off:
+        return Guarded(False, reason="its losses no longer depend on random numbers")
+    apart = abs(fmean(on) - fmean(off))
+    allowed = max(least, SPREADS * math.hypot(spread_off, spread_on) / math.sqrt(len(off)))
+    said = f"mean loss {precise_percent(apart / size)} apart, {_by(allowed / size)}"
+    return Guarded(apart <= allowed, apart / size, allowed / size, said)
+
+
+def _within(ours: Mapping[str, float], allowed: Mapping[str, float]) -> Guarded:
+    """The quantity that is farthest beyond what is allowed, or the farthest loss or output."""
+    if not ours:
+        return Guarded(False, reason="nothing in its steps can be compared")
+    beyond = {name: far for name, far in ours.items() if not far <= allowed.get(name, 0.0)}
+    if beyond:
+        name = max(beyond, key=lambda each: beyond[each] / (allowed.get(each, 0.0) or 1e-30))
+        far, most = ours[name], allowed.get(name, 0.0)
+        said = f"{_words(name)} is {precise_percent(far)} off, {_by(most)}"
+        return Guarded(False, far, most, said)
+    main = [name for name in ours if name.startswith(("loss", "output"))] or [*ours]
+    name = max(main, key=lambda each: ours[each])
+    far, most = ours[name], allowed.get(name, 0.0)
+    said = f"{_words(name)} at most {precise_percent(far)} off, {_by(most)}"
+    return Guarded(True, far, most, said if far else "equal to the last bit in twin steps")
+
+
+def _tells(name: str, moved: Mapping[str, float], precision: str) -> bool:
+    """Whether a quantity says anything where numbers round."""
+    kind = name.partition(" ")[0]
+    if kind == "weight" or (kind == "gradient" and precision == "float16"):
+        return False  # the way tells it; gradients may still be scaled
+    return kind in LEAST or (kind == "way" and "along" in name) or moved.get(name, 0.0) < NOISE
+
+
+def _least(name: str, precision: str) -> float:
+    floor = FLOORS.get(precision, FLOORS["float32"])
+    kind = "along" if name == "way along the weights" else name.partition(" ")[0]
+    if kind not in LEAST:
+        return OF_ONE
+    coarse = OF_COARSE.get(kind, floor) if floor > FLOORS["float32"] else 0.0
+    return max(LEAST[kind], coarse)
+
+
+def _most(name: str) -> float:
+    """What no reference allows; of one parameter a reference that moves so much tells nothing."""
+    return MOST if name.partition(" ")[0] in LEAST or "along" in name else math.inf
+
+
+def _words(name: str) -> str:
+    """A quantity as people say it."""
+    kind, _, which = name.partition(" ")
+    if kind in {"loss", "output"}:
+        return f"{kind} {int(which) + 1}"
+    known = {
+        "way": "the way of a parameter",
+        "weight": "a parameter",
+        "gradient": "a gradient",
+        "buffer": f"the buffer {which.partition(' ')[2]}",
+        "length": "the length of all steps",
+    }
+    if name == "way along the weights":
+        return "the decay of the weights"
+    return known.get(
+        kind, f"{kind} of the optimizer" if kind != "size" else "the size of an output"
+    )
+
+
+def _by(allowed: float) -> str:
+    return f"{precise_percent(allowed)} allowed" if allowed else "none allowed"
