@@ -11,6 +11,8 @@ from pitstop.parts import group_norm_silu
 from pitstop.parts.group_norm_silu import group_norm_silu_twin
 
 pytest.importorskip("triton")
+operator = importlib.import_module("pitstop.parts.group_norm_operator")
+small = importlib.import_module("pitstop.parts.group_norm_whole")
 launching = importlib.import_module("pitstop.parts.group_norm_launch")
 part = sys.modules["pitstop.parts.group_norm_silu"]
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -29,14 +31,21 @@ GRID = [
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 
 
-@pytest.fixture
-def kernel(monkeypatch):
+@pytest.fixture(params=["one launch", "three launches"])
+def kernel(monkeypatch, request):
     """Make the public function run the kernels, under the interpreter if need be."""
     monkeypatch.setattr(part, "_kernel_runs", lambda _: True)
     for name in ("PLANES", "ROWS"):  # many tiles and chunks even of a small input
         monkeypatch.setattr(launching, name, launching.Tiling(16, 4, 8))
+        limit = 0 if request.param == "three launches" else 1 << 20
+        monkeypatch.setattr(small, f"{name}_LIMIT", limit)
+    monkeypatch.setattr(small, "BLOCK", 16)
+    monkeypatch.setattr(operator, "RECORDING_PAYS", 0)
     monkeypatch.setattr(launching, "STAGES", 2)
-    kept = (launching.plan, launching._forward_passes, launching._backward_passes)
+    kept = (
+        *(launching.plan, launching._forward, launching._forward_passes),
+        launching._backward_passes,
+    )
     for each in kept:
         each.cache_clear()
     yield
@@ -151,6 +160,19 @@ def test_function_transforms_take_the_twin(kernel, device):
     assert relative(slope, expected) < 1e-5
 
 
+@pytest.mark.parametrize("given", [(), ("weight", "bias", "residual", "channel_bias")])
+def test_what_is_small_and_learns_is_left_to_torch(kernel, device, monkeypatch, given):
+    monkeypatch.setattr(operator, "RECORDING_PAYS", 1 << 22)
+    x, more = arguments((2, 4, 3, 5), False, torch.float32, given, device)
+    found = group_norm_silu(x, 2, **more)
+    assert "FunctionGroupNorm" not in str(found.grad_fn)
+    assert relative(found, group_norm_silu_twin(x, 2, **more)) < 1e-5
+    rows = x.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
+    assert "FunctionGroupNorm" in str(group_norm_silu(rows, 2, **more).grad_fn)
+    with torch.autocast(device, torch.bfloat16):
+        assert "FunctionGroupNorm" in str(group_norm_silu(x, 2, **more).grad_fn)
+
+
 def test_empty_inputs_give_empty_results(kernel, device):
     x = torch.randn(0, 4, 3, 3, device=device, requires_grad=True)
     assert torch.autograd.grad(group_norm_silu(x, 2).sum(), x)[0].shape == x.shape
@@ -193,8 +215,8 @@ def test_operators_obey_their_contract_whatever_the_strides(kernel, device, view
     torch.library.opcheck(torch.ops.pitstop.group_norm_silu.default, call, test_utils=CHECKS)
     y, statistics = torch.ops.pitstop.group_norm_silu.default(*call)
     back = (torch.randn_like(y), x, weight.detach(), bias.detach(), statistics.detach(), 2, True)
-    operator = torch.ops.pitstop.group_norm_silu_backward.default
-    torch.library.opcheck(operator, back, test_utils=CHECKS)
+    backward = torch.ops.pitstop.group_norm_silu_backward.default
+    torch.library.opcheck(backward, back, test_utils=CHECKS)
 
 
 @pytest.mark.parametrize(

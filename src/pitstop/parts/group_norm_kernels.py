@@ -120,6 +120,96 @@ def finish_statistics_kernel(
 
 
 @triton.jit
+def whole_group_kernel(  # noqa: PLR0915 (three passes in one)
+    x,
+    residual,
+    weight,
+    bias,
+    channel_bias,
+    statistics,
+    y,
+    length,
+    affine_stride,
+    stride_n,
+    stride_s,
+    stride_c,
+    eps,
+    WIDTH: tl.constexpr,
+    ROWS: tl.constexpr,
+    SILU: tl.constexpr,
+    HAS_RESIDUAL: tl.constexpr,
+    HAS_WEIGHT: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    HAS_CHANNEL_BIAS: tl.constexpr,
+    KEEP: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+):
+    """All of a small group by one program and one launch: mean, deviation, result.
+
+    It reads the group three times, the last two from caches. All is seen from its first value, so
+    that a mean far from zero costs no digits.
+    """
+    sample, group = tl.program_id(1).to(tl.int64), tl.program_id(0)
+    base = sample * stride_n + (group * WIDTH).to(tl.int64) * stride_c
+    affine, total = sample * affine_stride, WIDTH * length
+    lane = tl.arange(0, BLOCK)
+    shift = tl.load(x + base).to(tl.float32)
+    sums = tl.zeros([BLOCK], tl.float32)
+    for start in tl.range(0, total, BLOCK):
+        where, channel, real = element_of(start + lane, length, stride_s, stride_c, WIDTH, ROWS)
+        value = tl.load(x + base + where, mask=real, other=0.0).to(tl.float32) - shift
+        if HAS_CHANNEL_BIAS:
+            value += tl.load(channel_bias + group * WIDTH + channel, mask=real, other=0.0)
+        sums += tl.where(real, value, 0.0)
+    mean = tl.sum(sums, 0) / total
+    squares = tl.zeros([BLOCK], tl.float32)
+    for start in tl.range(0, total, BLOCK):
+        where, channel, real = element_of(start + lane, length, stride_s, stride_c, WIDTH, ROWS)
+        value = tl.load(x + base + where, mask=real, other=0.0).to(tl.float32) - shift
+        if HAS_CHANNEL_BIAS:
+            value += tl.load(channel_bias + group * WIDTH + channel, mask=real, other=0.0)
+        value = tl.where(real, value - mean, 0.0)
+        squares += value * value
+    scale = 1.0 / tl.sqrt_rn(tl.sum(squares, 0) / total + eps)
+    for start in tl.range(0, total, BLOCK):
+        where, channel, real = element_of(start + lane, length, stride_s, stride_c, WIDTH, ROWS)
+        value = tl.load(x + base + where, mask=real, other=0.0).to(tl.float32) - shift
+        channel += group * WIDTH
+        if HAS_CHANNEL_BIAS:
+            value += tl.load(channel_bias + channel, mask=real, other=0.0)
+        value = (
+            (value - mean) * scale * per_channel(weight, affine + channel, real, 1.0, HAS_WEIGHT)
+        )
+        value += per_channel(bias, affine + channel, real, 0.0, HAS_BIAS)
+        if SILU:
+            value *= tl.sigmoid(value)
+        if HAS_RESIDUAL:
+            value += tl.load(residual + base + where, mask=real, other=0.0).to(tl.float32)
+        tl.store(y + base + where, value, mask=real)
+    if KEEP:
+        column = tl.arange(0, BLOCK_C)
+        moved = per_channel(
+            channel_bias, group * WIDTH + column, column < WIDTH, 0.0, HAS_CHANNEL_BIAS
+        )
+        all_channels = tl.num_programs(0) * WIDTH
+        statistics += sample * all_channels + group * WIDTH + column
+        tl.store(statistics, shift + mean - moved, mask=column < WIDTH)
+        statistics += tl.num_programs(1) * all_channels
+        tl.store(statistics, tl.zeros([BLOCK_C], tl.float32) + scale, mask=column < WIDTH)
+
+
+@triton.jit
+def element_of(index, length, stride_s, stride_c, WIDTH: tl.constexpr, ROWS: tl.constexpr):
+    """Offset of a group's elements in the order of memory, their channel, whether they exist."""
+    if ROWS:
+        place, channel = index // WIDTH, index % WIDTH
+    else:
+        place, channel = index % length, index // length
+    return place * stride_s + channel * stride_c, channel, index < WIDTH * length
+
+
+@triton.jit
 def per_channel(pointer, offset, real, other, GIVEN: tl.constexpr):
     """One value per channel, or the constant ``other`` where the argument was not given."""
     value = tl.zeros(offset.shape, tl.float32) + other

@@ -1,5 +1,6 @@
 """How the GroupNorm kernels are laid over the chip: strides, tiles, chunks, launches."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -10,10 +11,12 @@ import torch
 from pitstop.parts import group_norm_backward_kernels as backward_kernels
 from pitstop.parts import group_norm_kernels as kernels
 from pitstop.parts import layout
+from pitstop.parts.group_norm_whole import whole
 from pitstop.parts.launch import SIGNATURES, Launch, index_of
 
 Maybe = torch.Tensor | None
 Type = torch.dtype | None
+Forward = Callable[..., tuple[torch.Tensor, Maybe]]
 
 
 class Tiling(NamedTuple):
@@ -62,10 +65,25 @@ class Passes:
     merge: Launch
     apply: Launch
 
+    def __call__(
+        self, x: torch.Tensor, weight: Maybe, bias: Maybe, residual: Maybe, channel_bias: Maybe
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """All three, forward: the result and the statistics."""
+        if self.copied:
+            x = x.contiguous()
+        if residual is not None:
+            residual = layout.laid_out_like(x, residual)
+        y, statistics = torch.empty_like(x), self.statistics(x, channel_bias)
+        self.apply(x, residual, weight, bias, statistics, y)
+        return y, statistics
 
-def _power_of_two(number: int) -> int:
-    """The next power of two, which Triton's tiles must be."""
-    return 1 << max(number - 1, 0).bit_length()
+    def statistics(self, x: torch.Tensor, channel_bias: Maybe) -> torch.Tensor:
+        """The first two: centre and scale (2, N, C)."""
+        statistics = x.new_empty((2, *x.shape[:2]), dtype=torch.float32)
+        partials = x.new_empty(self.partials, dtype=torch.float32)
+        self.sums(x, partials)
+        self.merge(partials, channel_bias, statistics)
+        return statistics
 
 
 def _processors(device: torch.device) -> int:
@@ -83,11 +101,11 @@ def plan(
     length = prod(shape[2:])
     rows = strides[2] == 1 and strides[1] != 1
     tiling = ROWS if rows else PLANES
-    block_c = min(_power_of_two(channels), ROW) if rows else 1
-    block_s = min(max(tiling.tile // block_c, 1), _power_of_two(length))
+    block_c = min(layout.power_of_two(channels), ROW) if rows else 1
+    block_s = min(max(tiling.tile // block_c, 1), layout.power_of_two(length))
     columns = samples * -(-channels // block_c)
     wanted = max(1, tiling.programs * _processors(device) // columns)
-    wanted = min(wanted, max(1, MERGE_LIMIT // _power_of_two(channels // groups)))
+    wanted = min(wanted, max(1, MERGE_LIMIT // layout.power_of_two(channels // groups)))
     chunk = -(-length // wanted)
     chunk = -(-chunk // block_s) * block_s
     programs = (-(-length // chunk), -(-channels // block_c), samples)
@@ -109,21 +127,14 @@ def _walk(
 def _merge(grid: Grid, groups: int) -> tuple[int, int, int]:
     """Channels of a group, and the tile that holds all its partial results."""
     width = grid.channels // groups
-    return width, _power_of_two(width), _power_of_two(grid.parts)
+    return width, layout.power_of_two(width), layout.power_of_two(grid.parts)
 
 
 def _type(tensor: Maybe) -> Type:
     return None if tensor is None else tensor.dtype
 
 
-def _laid_out_like(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """``other`` with the strides of ``x``, which the kernels address both by."""
-    if other.stride() == x.stride():
-        return other
-    return torch.empty_like(x, dtype=other.dtype).copy_(other)
-
-
-def forward(
+def forward(  # noqa: PLR0913, PLR0917 (the operator's arguments)
     x: torch.Tensor,
     weight: Maybe,
     bias: Maybe,
@@ -132,37 +143,48 @@ def forward(
     groups: int,
     eps: float,
     silu: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The result in the layout of ``x``, and the statistics (2, N, C)."""
-    shape, device = x.shape, x.device
-    statistics = torch.empty((2, *shape[:2]), dtype=torch.float32, device=device)
-    if x.numel() == 0:
-        return torch.empty_like(x), statistics
-    per_sample = weight is not None and weight.dim() > 1
+    keep: bool = True,
+) -> tuple[torch.Tensor, Maybe]:
+    """The result in the layout of ``x``, and the statistics (2, N, C) where they are kept."""
     types = (x.dtype, _type(residual), _type(weight), _type(bias), _type(channel_bias))
-    passes = _forward_passes(shape, x.stride(), device, groups, eps, silu, per_sample, types)
-    if passes.copied:
-        x = x.contiguous()
-    if residual is not None:
-        residual = _laid_out_like(x, residual)
-    y = torch.empty_like(x)
-    partials = torch.empty(passes.partials, dtype=torch.float32, device=device)
-    passes.sums(x, partials)
-    passes.merge(partials, channel_bias, statistics)
-    passes.apply(x, residual, weight, bias, statistics, y)
-    return y, statistics
+    per_sample = weight is not None and weight.dim() > 1
+    run = _forward(x.shape, x.stride(), x.device, groups, eps, silu, per_sample, keep, types)
+    return run(x, weight, bias, residual, channel_bias)
+
+
+@lru_cache(maxsize=SIGNATURES)
+def _forward(  # noqa: PLR0913, PLR0917 (all that decides)
+    shape: torch.Size,
+    stride: tuple[int, ...],
+    device: torch.device,
+    groups: int,
+    eps: float,
+    silu: bool,
+    per_sample: bool,
+    keep: bool,
+    types: tuple[Type, ...],
+) -> Forward:
+    """What computes all calls of one signature."""
+    if 0 in shape:
+        return _nothing
+    strides = layout.walk(shape, stride)
+    if strides is not None:
+        given = tuple(each is not None for each in types[1:])
+        one = whole(shape, strides, device, groups, (eps, silu, per_sample, given, keep))
+        if one is not None:
+            return one
+    return _forward_passes(shape, stride, device, groups, eps, silu, per_sample, types)
+
+
+def _nothing(x: torch.Tensor, *_: Maybe) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(x), x.new_empty((2, *x.shape[:2]), dtype=torch.float32)
 
 
 def statistics_of(x: torch.Tensor, channel_bias: Maybe, groups: int, eps: float) -> torch.Tensor:
     """The statistics alone, of what is not empty: centre and scale (2, N, C)."""
-    shape, device = x.shape, x.device
-    statistics = torch.empty((2, *shape[:2]), dtype=torch.float32, device=device)
     types = (x.dtype, None, None, None, _type(channel_bias))
-    passes = _forward_passes(shape, x.stride(), device, groups, eps, False, False, types)
-    partials = torch.empty(passes.partials, dtype=torch.float32, device=device)
-    passes.sums(x.contiguous() if passes.copied else x, partials)
-    passes.merge(partials, channel_bias, statistics)
-    return statistics
+    passes = _forward_passes(x.shape, x.stride(), x.device, groups, eps, False, False, types)
+    return passes.statistics(x.contiguous() if passes.copied else x, channel_bias)
 
 
 @lru_cache(maxsize=SIGNATURES)
@@ -221,7 +243,7 @@ def backward(
         passes = _backward_passes(shape, x.stride(), device, groups, silu, per_sample, types)
         if passes.copied:
             x = x.contiguous()
-        grad = _laid_out_like(x, grad)
+        grad = layout.laid_out_like(x, grad)
         grad_x = torch.empty_like(x)
         partials = torch.empty(passes.partials, dtype=torch.float32, device=device)
         means = torch.empty_like(statistics)

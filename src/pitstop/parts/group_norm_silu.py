@@ -7,8 +7,10 @@ In channels-last it is slower still. A VAE decoder spends more than half of its 
 What is fused: a first kernel takes the statistics, split over the whole chip, as means and squared
 deviations of chunks; a tiny second one merges them (Chan's formula, no E[x^2] - E[x]^2); a third
 normalises, scales, shifts, applies SiLU, adds the residual and rounds once. The backward has the
-same shape: sums, merge, apply. A convolution's bias can be passed as ``channel_bias``: it moves
-the mean of a channel and nothing else, so it is folded into the merge and costs no pass.
+same shape: sums, merge, apply. Small groups take one launch, a program each (``group_norm_whole``):
+there the CPU's time counts, not the chip's; what is small and learns is left to PyTorch. A
+convolution's bias can be passed as ``channel_bias``: it moves the mean of a channel and nothing
+else, so it is folded into the statistics and costs no pass.
 
 Layout: N x C x anything, channels-first or channels-last, 1-D to 3-D; the result has the layout of
 ``x``. bf16, fp16, fp32 with fp32 statistics. fp64, CPU tensors and machines without Triton take
@@ -21,15 +23,19 @@ of 256 x 256, 0.062 at 256 of 512 x 512, 0.125 at 128 of 1024 x 1024: the sizes 
 Determinism: bitwise reproducible, no atomics. Second derivatives and ``torch.func`` take the twin.
 """
 
+from functools import lru_cache
+from math import prod
+
 import torch
 
 from pitstop.parts.group_norm_operator import normalise
 from pitstop.parts.group_norm_twin import group_norm_silu_twin
-from pitstop.parts.launch import HAS_TRITON, KERNEL_TYPES
+from pitstop.parts.launch import HAS_TRITON, KERNEL_TYPES, SIGNATURES
 
 __all__ = ["group_norm_silu", "group_norm_silu_twin"]
 
 Maybe = torch.Tensor | None
+Place = tuple[torch.Size, torch.device]
 NAMES = ("weight", "bias", "residual", "scale", "shift", "channel_bias")
 
 
@@ -51,7 +57,9 @@ def group_norm_silu(  # noqa: PLR0913 (the arguments of F.group_norm and what fo
     ``x`` is (N, C, ...); ``weight``, ``bias`` and ``channel_bias`` hold C values, ``scale`` and
     ``shift`` N x C, ``residual`` has the shape of ``x``. All but ``x`` may be missing.
     """
-    _check(x, num_groups, (weight, bias, residual, scale, shift, channel_bias))
+    others = (weight, bias, residual, scale, shift, channel_bias)
+    check = _check if torch.compiler.is_compiling() else _check_once
+    check(x.shape, x.dtype, x.device, num_groups, tuple([_place(each) for each in others]))
     weight, bias, channel_bias = _vector(weight), _vector(bias), _vector(channel_bias)
     if not _kernel_runs(x):
         return group_norm_silu_twin(
@@ -93,23 +101,35 @@ def _kernel_runs(x: torch.Tensor) -> bool:
     return HAS_TRITON and x.is_cuda and x.dtype in KERNEL_TYPES
 
 
-def _check(x: torch.Tensor, groups: int, others: tuple[Maybe, ...]) -> None:
+def _place(tensor: Maybe) -> Place | None:
+    return None if tensor is None else (tensor.shape, tensor.device)
+
+
+def _check(
+    shape: torch.Size,
+    dtype: torch.dtype,
+    device: torch.device,
+    groups: int,
+    others: tuple[Place | None, ...],
+) -> None:
     """Raise one error that names the wrong argument and what would be right."""
-    shape, device = x.shape, x.device
-    if len(shape) < 2 or not x.is_floating_point():
-        raise ValueError(f"x is {tuple(shape)} of {x.dtype}: pass N x C x ... floating point")
+    if len(shape) < 2 or not dtype.is_floating_point:
+        raise ValueError(f"x is {tuple(shape)} of {dtype}: pass N x C x ... floating point")
     samples, channels = shape[:2]
     if groups < 1 or channels % groups:
         raise ValueError(f"num_groups is {groups}: pass a divisor of x's {channels} channels")
-    for place, tensor in enumerate(others):
-        if tensor is None:
+    for name, other in zip(NAMES, others, strict=True):
+        if other is None:
             continue
-        name = NAMES[place]
+        its_shape, its_device = other
         values = samples * channels if name in ("scale", "shift") else channels
-        if tensor.device != device:
-            raise ValueError(f"{name} is on {tensor.device}, x on {device}: use one device")
+        if its_device != device:
+            raise ValueError(f"{name} is on {its_device}, x on {device}: use one device")
         if name == "residual":
-            if tensor.shape != shape:
-                raise ValueError(f"residual is {tuple(tensor.shape)}: pass x's {tuple(shape)}")
-        elif tensor.numel() != values:
-            raise ValueError(f"{name} holds {tensor.numel()} values: pass {values} for this x")
+            if its_shape != shape:
+                raise ValueError(f"residual is {tuple(its_shape)}: pass x's {tuple(shape)}")
+        elif prod(its_shape) != values:
+            raise ValueError(f"{name} holds {prod(its_shape)} values: pass {values} for this x")
+
+
+_check_once = lru_cache(maxsize=SIGNATURES)(_check)  # a signature is checked when it is first seen

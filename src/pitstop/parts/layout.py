@@ -6,6 +6,7 @@ transposed picture) is made contiguous first, and its result is contiguous as we
 """
 
 from collections.abc import Sequence
+from math import prod
 
 import torch
 
@@ -26,6 +27,23 @@ def like(x: torch.Tensor) -> torch.Tensor:
     """An empty tensor laid out as the kernels lay out their result for ``x``."""
     walked = x.numel() == 0 or walk(x.shape, x.stride()) is not None
     return torch.empty_like(x) if walked else x.new_empty(x.shape)
+
+
+def flat(shape: Sequence[int]) -> tuple[int, int, int]:
+    """Samples, channels and positions."""
+    return shape[0], shape[1], prod(shape[2:])
+
+
+def laid_out_like(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """``other`` with the strides of ``x``, which the kernels address both by."""
+    if other.stride() == x.stride():
+        return other
+    return torch.empty_like(x, dtype=other.dtype).copy_(other)
+
+
+def power_of_two(number: int) -> int:
+    """The next power of two, which Triton's tiles must be."""
+    return 1 << max(number - 1, 0).bit_length()
 
 
 def _strides(shape: Sequence[int], stride: Sequence[int]) -> Strides | None:
