@@ -8,6 +8,7 @@ from pitstop.parts import dsepconv
 from pitstop.parts.accelerate_vae import accelerate_vae
 from pitstop.parts.cache.ram_cache import RamCache, ram_cache
 from pitstop.parts.fuse_group_norm import fuse_group_norm
+from pitstop.parts.graphs import graphed
 from pitstop.parts.group_norm_silu import group_norm_silu
 from pitstop.parts.nan_guard.guard import GuardEvent, NanGuard, NotFiniteError, nan_guard
 from pitstop.parts.reuse.batched_calls import batched, reused
@@ -30,6 +31,7 @@ __all__ = [
     "enable_tiling",
     "encoded_once",
     "fuse_group_norm",
+    "graphed",
     "group_norm_silu",
     "nan_guard",
     "ram_cache",

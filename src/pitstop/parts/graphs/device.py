@@ -1,0 +1,77 @@
+"""Device: the GPU, as far as graphs need it. Tests on a CPU put a tape in its place."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import torch
+
+WAITING = "called a synchronizing CUDA operation"  # how torch's warning begins
+
+
+class Device(Protocol):
+    """Where graphs are captured; all graphs of one model share its memory pool."""
+
+    def is_free(self) -> bool:
+        """Whether a call now is an ordinary one on this device."""
+
+    def stream(self) -> int:
+        """The stream that work goes to now."""
+
+    def capture(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+        """Run without computing; what computes it again and again, and what was returned."""
+
+    def waits(self) -> Any:
+        """A context that gives a list, filled at its end with what waited for the device."""
+
+
+class Cuda:
+    """A real one."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def is_free(self) -> bool:
+        """Whether it is the current one, and nobody captures already."""
+        current = torch.cuda.current_device() == self._device.index
+        return current and not torch.cuda.is_current_stream_capturing()
+
+    def stream(self) -> int:
+        """Its number in the driver."""
+        return int(torch._C._cuda_getCurrentRawStream(self._device.index))
+
+    def capture(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+        """Into the pool that all graphs share. No kernel runs, and no random number is drawn."""
+        stream, random = torch.cuda.current_stream(), torch.cuda.get_rng_state(self._device)
+        graph = torch.cuda.CUDAGraph()
+        capturing = torch.cuda.graph(
+            graph, pool=self._pool, capture_error_mode="thread_local"
+        )  # other threads, which pin batches, may go on
+        try:
+            with capturing:
+                result = run()
+        except BaseException:
+            torch.cuda.set_stream(stream)  # torch leaves its own current where a capture fails
+            torch.cuda.set_rng_state(random, self._device)
+            raise
+        return graph.replay, result
+
+    @contextmanager
+    def waits(self) -> Iterator[list[str]]:
+        """By torch's own watch, which warns."""
+        found: list[str] = []
+        before = torch.cuda.get_sync_debug_mode()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                yield found
+            finally:
+                torch.cuda.set_sync_debug_mode(before)
+        for each in caught:
+            if str(each.message).startswith(WAITING):
+                found.append(f"{each.filename}:{each.lineno}")
+            else:
+                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
