@@ -2,6 +2,7 @@
 """Graphs on a real GPU: equal to the last bit, or the model itself."""
 
 import copy
+from itertools import pairwise
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ class Network(nn.Module):
         widths = (3, 16, 16, 16)
         self.layers = nn.ModuleList(
             nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU())
-            for a, b in zip(widths, widths[1:], strict=False)
+            for a, b in pairwise(widths)
         )
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(16, 4)

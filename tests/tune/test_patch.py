@@ -80,6 +80,7 @@ def folder(tmp_path):
           "            layer.compile(dynamic=False)"]),
         ("fused-group-norm",
          ["from pitstop.parts import fuse_group_norm", "    fuse_group_norm(model)"]),
+        ("cuda-graphs", ["from pitstop.parts import graphed", "    graphed(model)"]),
         ("non-blocking",
          ["        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)"]),
         ("no-empty-cache", []),

@@ -268,7 +268,9 @@ def _sets_up(statement: ast.stmt, target: str) -> bool:
     match statement:
         case ast.Assign(targets=[one], value=ast.Call() as value):
             return _is_of(one, target) and ast.unparse(one) == _settled(value)
-        case ast.Expr(value=ast.Call(func=ast.Name(id="fuse_group_norm"), args=[given])):
+        case ast.Expr(
+            value=ast.Call(func=ast.Name(id="fuse_group_norm" | "graphed"), args=[given])
+        ):
             return _is_of(given, target)
         case ast.Expr(value=ast.Call() as value):
             return f"{_settled(value)}.".startswith(f"{target}.")

@@ -46,6 +46,12 @@ def waits_for_launches(evidence: Evidence) -> bool:
     return 0 < LAUNCHING * (evidence.timeline_ms or 0.0) < idle_ms
 
 
+def launches_in_time(evidence: Evidence) -> str:
+    """A reason where a GPU was watched and hardly waited for launches; else empty."""
+    waits = waits_for_launches(evidence) or not evidence.timeline_ms
+    return "" if waits else "the GPU hardly waits for launches"
+
+
 def no_group_norm(evidence: Evidence) -> str:
     """A reason where operations were seen and no GroupNorm among them; else empty."""
     names = {short(each) for each in evidence.operations}

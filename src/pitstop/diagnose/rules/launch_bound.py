@@ -54,7 +54,7 @@ def launch_bound(recording: Recording) -> Iterator[Finding]:
         metrics=(Metric("idle between kernels", ms, "ms"), Metric("kernels", launches, "kernels")),
         saving=ledger.share(ms),
         claims=between,
-        changes=("compile", "batch-size"),
+        changes=("cuda-graphs", "compile", "batch-size"),
     )
 
 
@@ -73,7 +73,7 @@ def _on_cpu(ledger: Ledger) -> Iterator[Finding]:
         metrics=(Metric("starting operations", ms, "ms"), Metric("operations", calls, "calls")),
         saving=ledger.share(ms),
         claims=tuple(small),
-        changes=("compile", "batch-size"),
+        changes=("cuda-graphs", "compile", "batch-size"),
     )
 
 
