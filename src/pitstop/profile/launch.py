@@ -42,6 +42,7 @@ class Apart:
 
     timeout_s: float = math.inf  # then it is killed
     environment: Mapping[str, str] = field(default_factory=dict)  # in addition to our own
+    first_words: tuple[str, ...] = ()  # a program of ours that becomes the command
 
 
 def command_line(target: tuple[str, ...], module: bool, processes: int | None) -> list[str]:
@@ -105,17 +106,18 @@ def start(
     apart: Apart | None = None,
 ) -> "subprocess.Popen[bytes]":
     """Start the command with the recorder injected; nobody watches it yet."""
+    limits = apart or Apart()
     inherited = os.environ.get("PYTHONPATH")
     options = replace(options, pythonpath=inherited)
     environment = os.environ | {
-        **(apart or Apart()).environment,
+        **limits.environment,
         VARIABLE: options.to_environment(),
         "PYTHONPATH": os.pathsep.join([str(SITE), *([inherited] if inherited else [])]),
     }
     printed, complained = output or (None, None)
     try:
         return subprocess.Popen(
-            command,
+            [*limits.first_words, *command],
             env=environment,
             stdin=subprocess.DEVNULL if output else None,
             stdout=printed,

@@ -5,6 +5,7 @@ the same files. A trial that crashes, hangs or runs out of memory is a ``TrialRu
 its processes, its shared memory and its files are gone in any case.
 """
 
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -87,15 +88,12 @@ def run_trial(
     settings = settings or Settings()
     folder = folder.absolute()
     with place(folder, settings) as here:
-        box = here.box
-        run = _run(words, wanted, folder, settings, here.environment)
+        run = _run(words, wanted, folder, settings, here.apart(wanted.seed, settings.timeout_s))
         here.killed = run.ending.exit_code < 0
-        may_not = (
-            () if settings.in_place else refusals.refused(complaints(run.recording), box.may_write)
-        )
+        may_not = here.refused(run.recording)
         run = replace(run, ending=refusals.explained(run.ending, may_not))
         if settings.lists_writes and not settings.in_place:
-            run = replace(run, written=written(box, may_not))
+            run = replace(run, written=written(here.box, may_not))
         return run
 
 
@@ -105,7 +103,18 @@ class Place:
     def __init__(self, box: Sandbox, settings: Settings, cache: Path) -> None:
         self.box = box
         self.environment = _environment(box, settings, cache)
+        self.first_words = () if settings.in_place else box.first_words
         self.killed = True
+
+    def apart(self, seed: int | None, timeout_s: float = math.inf) -> Apart:
+        """How a process that runs here differs from one that the user starts."""
+        return Apart(timeout_s, {**_seeded(seed), **self.environment}, self.first_words)
+
+    def refused(self, recording: Recording) -> tuple[str, ...]:
+        """The paths that the kernel did not let it write to, as far as it has complained."""
+        if not self.first_words:
+            return ()
+        return refusals.refused(complaints(recording), self.box.may_write)
 
 
 @contextmanager
@@ -130,12 +139,11 @@ def _run(
     wanted: Plan,
     folder: Path,
     settings: Settings,
-    environment: Mapping[str, str],
+    apart: Apart,
 ) -> TrialRun:
     trains = settings.step_ends[0] == "optimizer"
     asked = replace(wanted, folder=str(folder), steps=settings.steps, trains=trains)
     also = ((plan.BEGIN, asked.to_json()),)
-    apart = Apart(settings.timeout_s, {**seeded(wanted.seed), **environment})
     begun = time.monotonic()
     recording = record(
         *(words, folder, settings.steps, settings.warmup, settings.inspect, also, apart),
@@ -159,7 +167,7 @@ def _environment(box: Sandbox, settings: Settings, cache: Path) -> dict[str, str
     return {**ours, **settings.environment}
 
 
-def seeded(seed: int | None) -> dict[str, str]:
+def _seeded(seed: int | None) -> dict[str, str]:
     """The order of sets of strings is that of a seed, unless the user has said what it is."""
     known = seed is None or "PYTHONHASHSEED" in os.environ
     return {} if known else {"PYTHONHASHSEED": str(seed)}

@@ -12,9 +12,7 @@ from pitstop.tune.sandbox import landlock
 
 HERE = pytest.mark.skipif(bool(landlock.missing()), reason=landlock.missing())
 SHUT_IN = """
-import os, pathlib, sys
-from pitstop.tune.sandbox import landlock
-landlock.restrict([pathlib.Path("mine"), pathlib.Path("one-file"), pathlib.Path("not-there")])
+import os, sys
 for number, statement in enumerate(sys.argv[1:]):
     try:
         exec(statement)
@@ -70,7 +68,8 @@ def test_only_what_is_allowed_can_be_written(tmp_path):
         "os.mkfifo('pipe')",
         "os.remove('one-file')",
     ]
-    words = [sys.executable, "-c", SHUT_IN, *allowed, *refused]
+    mine = [tmp_path / each for each in ("mine", "one-file", "not-there")]
+    words = [*landlock.first_words(mine), sys.executable, "-c", SHUT_IN, *allowed, *refused]
     ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     printed = ran.stdout.splitlines()
     assert printed[: len(allowed)] == ["done"] * len(allowed)

@@ -43,6 +43,13 @@ def trial(project, text, first=True):
     return run_trial(words, Plan(), project.parent / "trial", settings)
 
 
+def test_a_command_that_is_no_python_is_shut_in_as_well(project):
+    words = ["bash", "-c", "rm -rf data; echo x > notes.txt"]
+    run = run_trial(words, Plan(), project.parent / "trial")
+    assert run.ending.exit_code
+    assert run.ending.refused.startswith("data/")
+
+
 def outcomes(project, *statements):
     """Each statement in a script of its own, as it were: its name, and how it ended."""
     text = "import os, subprocess, sys, torch\n"

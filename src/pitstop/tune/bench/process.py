@@ -14,11 +14,11 @@ from typing import Any
 
 from pitstop.compare.record import COMPLAINED, PRINTED, Recording
 from pitstop.profile import guardian, launch, runs
-from pitstop.profile.launch import Apart
 from pitstop.profile.options import UNKNOWN, Options, StepEnds
 from pitstop.tune.bench.questions import BEGIN, Answer, BenchPlan, Question, answer_of
 from pitstop.tune.endings import Ending, ending
-from pitstop.tune.trials import Settings, place, seeded
+from pitstop.tune.sandbox.refusals import explained
+from pitstop.tune.trials import Settings, place
 
 LISTENS_S = 0.1  # between two looks whether the process still lives
 ENDS_S = 2.0  # that a process gets to end by itself before it is killed
@@ -97,9 +97,9 @@ class Process:
             for each in (PRINTED, COMPLAINED)
         )
         guards = self._stack.enter_context(guardian.guard())
-        environment = {**seeded(start.plan.seed), **self._place.environment}
+        apart = self._place.apart(start.plan.seed)
         self._words = start.words
-        self._process = launch.start(words, options, output, Apart(environment=environment))  # type: ignore[arg-type]
+        self._process = launch.start(words, options, output, apart)  # type: ignore[arg-type]
         guards(self._process.pid)
         self._stack.callback(self._end)
 
@@ -152,7 +152,9 @@ class Process:
             launch.kill(self._process)
             code = self._process.wait()
         run = runs.Run(self._words, runs.now(), 0, code)
-        return ending(Recording(self._folder, run, runs.About(), ()), wall_s, patience_s)
+        recording = Recording(self._folder, run, runs.About(), ())
+        ended = ending(recording, wall_s, patience_s)
+        return explained(ended, self._place.refused(recording))
 
     def _end(self) -> None:
         if self._process.poll() is None:

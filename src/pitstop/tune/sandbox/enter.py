@@ -8,26 +8,20 @@ import os
 from pathlib import Path
 
 from pitstop.profile.options import FIRST, SITE
-from pitstop.tune.sandbox import landlock
 from pitstop.tune.sandbox.audit import note_writing
-from pitstop.tune.sandbox.caches import caches
 from pitstop.tune.sandbox.redirect import redirect
 
 BEGIN = "pitstop.tune.sandbox.enter:begin"
-PIPES = "CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"  # noqa: S108 through which a GPU is shared
 
 
 def begin(argument: str) -> None:
-    """Keep this process, and those it starts, from writing to the user's files."""
+    """Redirect writing in this process, and in those of Python that it starts."""
     wanted = json.loads(argument)
     folder, alone = Path(wanted["folder"]), tuple(map(Path, wanted["alone"]))
-    if wanted["fence"]:
-        landlock.restrict([folder, *alone, *caches(), Path(os.environ.get(*PIPES))])
     redirect(folder, alone)
     if wanted["lists"]:
         note_writing(folder, alone)
-    inherited = json.dumps({**wanted, "fence": False})  # the kernel's part is for ever
-    os.environ[FIRST] = f"{BEGIN} {inherited}"
+    os.environ[FIRST] = f"{BEGIN} {argument}"
     paths = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     if str(SITE) not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), *paths])

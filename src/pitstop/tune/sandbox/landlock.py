@@ -2,10 +2,14 @@
 
 It needs no rights and cannot be taken back. Reading stays free. It knows files, not their owners,
 permissions and times: who may change those may change them still. See ``man 7 landlock``.
+
+This file is also a program, which shuts itself in and then becomes another one: it needs nothing
+that is not in Python itself.
 """
 
 import ctypes
 import errno
+import json
 import os
 import platform
 import stat
@@ -46,6 +50,12 @@ def missing() -> str:
     if problem == errno.EOPNOTSUPP:
         return "Landlock is switched off in this kernel"
     return f"this kernel ({platform.release()}) has no Landlock of Linux 5.19 or newer"
+
+
+def first_words(folders: Sequence[Path]) -> tuple[str, ...]:
+    """What to put before a command, so that it can write to these folders only."""
+    own = sys.executable, "-I", "-S", __file__  # nothing of the user's is imported
+    return (*own, json.dumps([str(each) for each in folders]))
 
 
 def restrict(folders: Sequence[Path]) -> None:
@@ -107,3 +117,12 @@ def _checked(result: int) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"Landlock: {os.strerror(number)}")
     return result
+
+
+def _shut_in(folders: str, command: list[str]) -> None:
+    restrict([Path(each) for each in json.loads(folders)])
+    os.execvp(command[0], command)  # noqa: S606 as it was typed
+
+
+if __name__ == "__main__":
+    _shut_in(sys.argv[1], sys.argv[2:])

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from pitstop.profile.collect import lines
 from pitstop.profile.options import FIRST
 from pitstop.tune.sandbox import caches, child_processes, enter, folders, landlock
 
+PIPES = "CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"  # noqa: S108 through which a GPU is shared
 QUIET = {  # services that would keep a record of each trial
     "COMET_MODE": "disabled",
     "NEPTUNE_MODE": "debug",
@@ -36,8 +38,13 @@ class Sandbox:
     def first(self) -> str:
         """What the trial's process is told to do before the script's first line."""
         alone = [str(self.temporary), *map(str, self.others)]
-        what = {"fence": self.fenced, "lists": self.lists}
-        return json.dumps({"folder": str(self.scratch), "alone": alone, **what})
+        return json.dumps({"folder": str(self.scratch), "alone": alone, "lists": self.lists})
+
+    @property
+    def first_words(self) -> tuple[str, ...]:
+        """What to put before its command, so that the kernel refuses it to write elsewhere."""
+        pipes = Path(os.environ.get(*PIPES))
+        return landlock.first_words([*self.may_write, pipes]) if self.fenced else ()
 
     @property
     def may_write(self) -> tuple[Path, ...]:
