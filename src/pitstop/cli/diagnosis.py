@@ -3,8 +3,9 @@
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from pitstop.cli.doctor import with_limits
 from pitstop.core import store
@@ -14,6 +15,7 @@ from pitstop.core.machine import Machine
 from pitstop.core.merge import Merged, Place, merge
 from pitstop.core.report import Report
 from pitstop.diagnose.ceilings import by_the_ceilings
+from pitstop.diagnose.excerpts import Excerpts, read_excerpts
 from pitstop.diagnose.rank import diagnose
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.story import tell
@@ -23,35 +25,55 @@ from pitstop.profile.reached import why_unseen
 from pitstop.profile.runs import Run
 from pitstop.scan.run import scan
 
+Value = TypeVar("Value")
+
 MACHINE = "machine.json"
+SOURCE = "source.json"
 BY_SIGNAL = 128  # exit codes of shells from here on are signals
 MOST_FILES = 60  # of the user's that ran: a scan of these takes a second
 WATCH_IT = "profile the command that trains: SCRIPT, -m MODULE, torchrun or accelerate launch"
 NAMED = 3  # cleared suspicions, and files of open ones, said by name
 
 
-def keep_machine(folder: Path) -> None:
-    """Write down the machine beside the recording, so that it can be judged anywhere."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The source of a run, as it was when it ran: what is shown of it, and what it lets suspect."""
+
+    excerpts: Excerpts = field(default_factory=Excerpts)
+    suspected: tuple[Finding, ...] = ()
+
+
+def keep_surroundings(folder: Path, run: Run) -> None:
+    """Write down machine and source beside a recording made just now, to judge it anywhere."""
     machine, _ = with_limits(read_hardware(), remeasure=False)
     store.save(folder / MACHINE, machine)
+    ranks = collect(folder, run.warmup)
+    suspected = _suspected(_seen(Recording(ranks, machine)))
+    store.save(folder / SOURCE, Source(read_excerpts(ranks), tuple(suspected)))
 
 
 def diagnosed(folder: Path, run: Run) -> Report:
     """The report of a recording: what was measured meets what the source gives rise to suspect."""
-    path = folder / MACHINE
-    machine = store.load(path, Machine) if path.exists() else Machine()
+    machine = _beside(folder / MACHINE, Machine)
+    source = _beside(folder / SOURCE, Source)
     ranks = collect(folder, run.warmup)
     if not _was_ended(run.exit_code):  # it never hung, wherever it was when asked
         ranks = tuple(replace(each, stacks=()) for each in ranks)
     recording = Recording(tuple(by_the_ceilings(each, machine) for each in ranks), machine)
     seen = _seen(recording)
     found = diagnose(recording)
-    merged = merge(_suspected(seen), found, seen)
+    merged = merge(source.suspected, found, seen)
     shown = merged.findings[: len(found)]
-    report = tell(recording, shown, run.name, run.exit_code, str(Path.cwd()))
+    here = str(Path.cwd())
+    report = tell(recording, shown, run.name, run.exit_code, here, source.excerpts)
     if not any(folder.glob("rank*")) and (unseen := why_unseen(folder)):
         report = replace(report, why=f"Nothing was seen: {unseen}.", next=WATCH_IT)
     return replace(report, notes=(*report.notes, *_on_the_source(merged)))
+
+
+def _beside(path: Path, kind: type[Value]) -> Value:
+    """What was written beside a recording; older ones lack some of it."""
+    return store.load(path, kind) if path.exists() else kind()
 
 
 def _was_ended(code: int | None) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pitstop.cli.diagnosis import diagnosed, keep_machine
+from pitstop.cli.diagnosis import diagnosed, keep_surroundings
 from pitstop.cli.failure import say, say_error
 from pitstop.cli.output import Output, output_options
 from pitstop.core import store
@@ -89,7 +89,7 @@ def _report(folder: Path, run: runs.Run, output: Output) -> None:
     """Show what was recorded; the script has ended, and no trouble of ours may change its code."""
     try:
         store.save(folder / "run.json", run)
-        keep_machine(folder)
+        keep_surroundings(folder, run)
         output.write(diagnosed(folder, run), err=True)
         say(f"recorded in {printable(str(folder))}")
     except Exception as error:  # noqa: BLE001 whatever it is, the script has ended well or not

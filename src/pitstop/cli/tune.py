@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pitstop.cli.diagnosis import diagnosed, keep_machine
+from pitstop.cli.diagnosis import diagnosed, keep_surroundings
 from pitstop.cli.failure import say, say_error
 from pitstop.cli.main import INTERRUPTED
 from pitstop.cli.output import Output, output_options
@@ -102,8 +102,9 @@ def command(
 
 def diagnose(folder: Path) -> Report:
     """What the recording in this folder shows, and the machine it was made on."""
-    keep_machine(folder)
-    return diagnosed(folder, runs.load(folder))
+    run = runs.load(folder)
+    keep_surroundings(folder, run)
+    return diagnosed(folder, run)
 
 
 def _keep_page(path: Path, report: Report) -> None:

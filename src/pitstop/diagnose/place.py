@@ -1,6 +1,5 @@
 """Places: a line of the user's source as a finding carries it."""
 
-import linecache
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -23,16 +22,3 @@ def near(span: Span | None, root: str) -> Span | None:
 def label(line: Line) -> str:
     """The place as a sentence names it: ``data.py:31``."""
     return f"{PurePath(line.path).name}:{line.line}"
-
-
-def excerpt(span: Span | None, around: int = 1) -> tuple[str, ...]:
-    """The source at a place, numbered and marked; nothing where it cannot be read."""
-    if span is None or not linecache.getline(span.path, span.line):
-        return ()
-    first, last = max(1, span.line - around), span.line + around
-    numbered = []
-    for number in range(first, last + 1):
-        text = linecache.getline(span.path, number).expandtabs(4).rstrip()
-        mark = ">" if number == span.line else " "
-        numbered.append(f"{mark} {number:>{len(str(last))}} | {text}".rstrip())
-    return tuple(numbered)

@@ -10,8 +10,9 @@ from pitstop.core.ledger import Cause, Ledger
 from pitstop.core.machine import BUSY
 from pitstop.core.report import Report
 from pitstop.core.units import count, milliseconds, percent
+from pitstop.diagnose.excerpts import Excerpts
 from pitstop.diagnose.gain import gain
-from pitstop.diagnose.place import excerpt, near
+from pitstop.diagnose.place import near
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.tables import tables
 from pitstop.diagnose.unseen import to_be_seen, why_unseen
@@ -47,6 +48,7 @@ WORTH_SAYING = 0.05  # of the step: causes below this are left to the table
 MOST_CAUSES = 3
 FAR_UNEVEN = 1.5  # times the median: the mean is the more telling one
 UNEVEN = 1.1  # times the median: a mean above that has outliers which the table does not show
+NO_EXCERPTS = Excerpts()
 MARK = "mark a step: `with pitstop.step(): ...` around the body of the loop"
 MEND = "mend the script first: it ended before its first step"
 
@@ -57,12 +59,13 @@ def tell(
     name: str,
     code: int | None,
     root: str = "",
+    source: Excerpts = NO_EXCERPTS,
 ) -> Report:
     """The report of one recording; ``code`` is how the script ended, ``root`` where paths begin."""
     first = recording.evidence
     ledger = recording.ledger
     shown = tuple(
-        replace(each, excerpt=excerpt(each.span), span=near(each.span, root)) for each in findings
+        replace(each, excerpt=source.at(each.span), span=near(each.span, root)) for each in findings
     )
     return Report(
         command="profile",
