@@ -302,6 +302,7 @@ class Evidence:
     validation_s: float = 0.0  # work on batches of other loaders, and what is outside marks
     saving_s: float = 0.0
     left_out_slices: int = 0  # of a run too long to keep whole
+    unreadable: int = 0  # lines of the recording and slices in them that are damaged, so left out
     settings: Settings | None = None
     loaders: tuple[Loader, ...] = ()
     optimizers: tuple[Optimizer, ...] = ()

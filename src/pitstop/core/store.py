@@ -19,7 +19,7 @@ from pitstop.core.reading import read_regular
 
 SCHEMA = 1  # raise it when a field is renamed, removed or changes its meaning
 LARGEST_BYTES = 64_000_000  # a recording stays under 20 MB; what is larger is not ours
-LARGEST_INTEGER = 2**63  # bytes and counts fit; beyond it, arithmetic on floats would overflow
+LARGEST_NUMBER = 2**63  # counts of anything fit; beyond it, arithmetic on floats would overflow
 
 Value = TypeVar("Value")
 
@@ -39,7 +39,7 @@ def loads(text: str | bytes, kind: type[Value], name: str = "input") -> Value:
     try:
         fields = msgspec.json.decode(text)
         _check_envelope(fields, kind.__name__)
-        _check_integers(fields)
+        _check_numbers(fields)
         return msgspec.convert(fields, kind)
     except _UnreadableError as error:
         raise PitstopError(f"{name}: {error}") from None
@@ -47,6 +47,16 @@ def loads(text: str | bytes, kind: type[Value], name: str = "input") -> Value:
         raise PitstopError(f"{name}: not a valid {kind.__name__} recording: {error}") from None
     except RecursionError:
         raise PitstopError(f"{name}: nested too deeply to be a Pitstop recording") from None
+
+
+def check(value: object) -> None:
+    """Raise where a value that was put together from a file is not what its types say."""
+    fields = msgspec.to_builtins(value)
+    try:
+        _check_numbers(fields)
+        msgspec.convert(fields, type(value))
+    except (_UnreadableError, msgspec.ValidationError) as error:
+        raise PitstopError(f"not a valid {type(value).__name__}: {error}") from None
 
 
 def save(path: Path, value: object) -> None:
@@ -116,12 +126,12 @@ def _check_envelope(fields: Any, kind: str) -> None:
         raise _UnreadableError(f"holds a {fields.get('kind')!r}, expected a {kind!r}")
 
 
-def _check_integers(value: Any) -> None:
-    """Refuse integers that no counter reaches and that would overflow a float later."""
+def _check_numbers(value: Any) -> None:
+    """Refuse numbers that no counter reaches: they are damaged, and would overflow later."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
         for each in value:
-            _check_integers(each)
-    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+            _check_numbers(each)
+    elif isinstance(value, int | float) and not abs(value) <= LARGEST_NUMBER:  # NaN is neither
         raise _UnreadableError("holds a number too large to be measured")

@@ -155,6 +155,8 @@ def _remarks(evidence: Evidence, code: int | None) -> Iterator[str]:
             yield f"{name}, beside the steps: {milliseconds(seconds * 1e3)}"
     if evidence.left_out_slices:
         yield f"the run was long: {evidence.left_out_slices} slices were counted but not kept"
+    if evidence.unreadable:
+        yield f"the recording is damaged: {count(evidence.unreadable, 'part')} of it left out"
     if code:
         yield f"the script was ended by {_signal(-code)}" if code < 0 else f"its exit code: {code}"
 

@@ -2,14 +2,17 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from pitstop.core import store
+from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import (
     Break,
     Cache,
@@ -21,10 +24,14 @@ from pitstop.core.evidence import (
     Optimizer,
     Sensor,
 )
+from pitstop.core.reading import read_regular
 from pitstop.profile.group import Slice, by_the_gpus_clock, group
 from pitstop.profile.inspection import read_inspection
 from pitstop.profile.stacks import answers
 
+Value = TypeVar("Value")
+
+WRONG_KINDS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 RANK = re.compile(r"rank(\d+)-")
 TOLD = 8  # numbers that a loader tells of itself; recordings of older releases have fewer
 COLUMNS = tuple(Slice.__dataclass_fields__)
@@ -45,7 +52,8 @@ def collect(folder: Path, warmup: int) -> tuple[Evidence, ...]:
 
 
 def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
-    notes = [value for value in lines(path) if isinstance(value, dict)]
+    told = [value for value in lines(path) if isinstance(value, dict)]
+    notes = [note for note in told if _is_whole(note)]
     rows = [row for note in notes for row in note.get("slices", ())]
     slices = [each for each in map(_slice, rows) if each]
     trains = _training_loaders(notes)
@@ -53,7 +61,7 @@ def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
     warmup = min(warmup, max(0, len(grouped.steps) - 1))
     rank = RANK.match(path.name)
     return replace(
-        read_inspection(notes),
+        _told(notes, trains),
         rank=int(rank.group(1)) if rank else 0,
         step_kind=grouped.kind,
         step_events=grouped.events,
@@ -62,35 +70,65 @@ def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:
         start_s=grouped.start_s,
         validation_s=grouped.validation_s,
         saving_s=grouped.saving_s,
-        left_out_slices=sum(note.get("gap", 0) for note in notes),
-        loaders=tuple(_loaders(notes, trains)),
-        optimizers=tuple(_optimizers(notes)),
-        compiled=tuple(_compiled(notes)),
-        breaks=tuple(_breaks(notes)),
+        unreadable=len(told) - len(notes) + len(rows) - len(slices),
         memory=(*host.memory, *_gpu_memory(slices)),
         sensors=host.sensors,
         others=host.others,
     )
 
 
+def _told(notes: Sequence[dict[str, Any]], trains: set[int]) -> Evidence:
+    """All that is told beside the steps."""
+    return replace(
+        read_inspection(notes),
+        left_out_slices=sum(note.get("gap", 0) for note in notes),
+        loaders=tuple(_loaders(notes, trains)),
+        optimizers=tuple(_optimizers(notes)),
+        compiled=tuple(_compiled(notes)),
+        breaks=tuple(_breaks(notes)),
+    )
+
+
+def _is_whole(note: dict[str, Any]) -> bool:
+    """Whether a line can be used; a damaged one is left out and counted, as a torn one is."""
+    if not isinstance(note.get("slices", []), list):
+        return False
+    return _sound(lambda: _told([note], _training_loaders([note]))) is not None
+
+
+def _sound(read: Callable[[], Value]) -> Value | None:
+    """What is read, if every part of it has its type and is a number that can be measured."""
+    try:
+        found = read()
+        store.check(found)
+    except (*WRONG_KINDS, PitstopError):
+        return None
+    return found
+
+
 def lines(path: Path) -> Iterator[Any]:
     """Every whole line of a file; the last may be torn where the process was killed."""
-    if not path.exists():
+    try:
+        data = read_regular(path, store.LARGEST_BYTES)
+    except FileNotFoundError:
         return
-    with path.open(encoding="utf-8", errors="replace") as stream:
-        for line in stream:
-            try:
-                yield json.loads(line)
-            except (ValueError, RecursionError):
-                continue
+    except OSError as error:
+        raise PitstopError(f"{path}: {error.strerror}: so this is no recording") from None
+    for line in data.decode("utf-8", "replace").splitlines():
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            continue
 
 
 def _slice(value: Any) -> Slice | None:
     """A row that holds a slice, its microseconds as milliseconds; ``None`` for a damaged one."""
-    try:
-        if len(value) == len(COLUMNS) - 1:  # as recordings had it before cores were asked
-            value = [*value[:CORE_WAIT], None, *value[CORE_WAIT:]]
-        named = dict(zip(COLUMNS, value, strict=True))
+
+    def read() -> Slice:
+        row = value
+        if len(row) == len(COLUMNS) - 1:  # as recordings had it before cores were asked
+            row = [*row[:CORE_WAIT], None, *row[CORE_WAIT:]]
+        named = dict(zip(COLUMNS, row, strict=True))
         named["ended_s"] /= 1e6
         for each in TIMES:
             named[each] /= 1e3
@@ -99,13 +137,14 @@ def _slice(value: Any) -> Slice | None:
         for each in KNOWN_AT_TIMES:
             named[each] = None if named[each] is None else named[each] / 1e3
         return msgspec.convert(named, Slice, strict=False)
-    except (TypeError, ValueError, msgspec.ValidationError):
-        return None
+
+    return _sound(read)
 
 
 def _fetched(notes: Sequence[dict[str, Any]]) -> dict[int, list[int]]:
     """What each loader last told, in the order in which it does."""
-    told = {note["number"]: note["fetched"] for note in notes if "fetched" in note}
+    rows = [(note["number"], note["fetched"]) for note in notes if "fetched" in note]
+    told = dict(msgspec.convert(rows, list[tuple[int, list[int]]]))
     return {number: [*numbers, *[0] * (TOLD - len(numbers))] for number, numbers in told.items()}
 
 
@@ -120,7 +159,7 @@ def _training_loaders(notes: Sequence[dict[str, Any]]) -> set[int]:
 
 def _loaders(notes: Sequence[dict[str, Any]], trains: set[int]) -> Iterator[Loader]:
     counts = _fetched(notes)
-    caches = {note["number"]: note["caches"] for note in notes if "caches" in note}
+    caches = dict(_caches(notes))
     for note in notes:
         if "loader" in note:
             number = note["number"]
@@ -134,12 +173,20 @@ def _loaders(notes: Sequence[dict[str, Any]], trains: set[int]) -> Iterator[Load
                 "start_ms": start_us / 1e3 / max(1, starts),
                 "computes": min(1.0, computed_us / waited_us) if waited_us else None,
                 "trains": number in trains,
-                "caches": tuple(
-                    Cache(name, entries, Line(*place))
-                    for name, entries, *place in caches.get(number, ())
-                ),
+                "caches": caches.get(number, ()),
             }
             yield msgspec.convert(_with_lines(note["loader"]) | fetched, Loader)
+
+
+def _caches(notes: Sequence[dict[str, Any]]) -> Iterator[tuple[int, tuple[Cache, ...]]]:
+    """What each loader found in its dataset's own caches."""
+    for note in notes:
+        if "caches" in note:
+            rows = note["caches"]
+            found = tuple(Cache(name, entries, Line(*place)) for name, entries, *place in rows)
+            for each in found:
+                store.check(each)
+            yield msgspec.convert(note["number"], int), found
 
 
 def _optimizers(notes: Sequence[dict[str, Any]]) -> Iterator[Optimizer]:
@@ -177,11 +224,24 @@ def _gpu_memory(slices: Sequence[Slice]) -> Iterator[Memory]:
 
 def _host(path: Path) -> Evidence:
     """Memory and sensors over the whole run; a page shared by several processes counts once."""
-    memory, sensors, others = [], [], []
-    for sample in lines(path):
-        shares = [rss if pss is None else pss for _, rss, pss in sample["memory"]]
-        memory.append(Memory(sample["at"], host_bytes=sum(shares)))
-        sensors += [Sensor(sample["at"], gpu, *each) for gpu, each in enumerate(sample["gpus"])]
-        others += [sample["others"]] if sample.get("others") is not None else []
-    usual = median(others) if others else None
-    return Evidence(memory=tuple(memory), sensors=tuple(sensors), others=usual)
+    samples = [each for each in map(_sample, lines(path)) if each]
+    others = [each.others for each in samples if each.others is not None]
+    return Evidence(
+        memory=tuple(chain(*(each.memory for each in samples))),
+        sensors=tuple(chain(*(each.sensors for each in samples))),
+        others=median(others) if others else None,
+    )
+
+
+def _sample(told: Any) -> Evidence | None:
+    """One sample of the host meter; ``None`` for a damaged one."""
+
+    def read() -> Evidence:
+        shares = [rss if pss is None else pss for _, rss, pss in told["memory"]]
+        return Evidence(
+            memory=(Memory(told["at"], host_bytes=sum(shares)),),
+            sensors=tuple(Sensor(told["at"], gpu, *each) for gpu, each in enumerate(told["gpus"])),
+            others=told.get("others"),
+        )
+
+    return _sound(read)

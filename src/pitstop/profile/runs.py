@@ -11,9 +11,11 @@ import msgspec
 
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
+from pitstop.core.reading import read_regular
 from pitstop.core.secrets import masked_words
 
 RUNS = Path(".pitstop") / "runs"
+LARGEST_ABOUT_BYTES = 65_536  # a few lines; what is larger is not ours
 NEAREST = 3  # recordings named when none or several match
 
 
@@ -81,7 +83,9 @@ def find(root: Path, name: str) -> Path:
 def about(folder: Path) -> About:
     """What a run ran on; an older recording, or one without a step, does not tell."""
     try:
-        return msgspec.json.decode((folder / "about.json").read_bytes(), type=About)
+        return msgspec.json.decode(
+            read_regular(folder / "about.json", LARGEST_ABOUT_BYTES), type=About
+        )
     except (OSError, msgspec.DecodeError):
         return About()
 

@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pitstop.core.private import ALONE_FILE
+from pitstop.core.reading import read_regular
 
 TOLD = ".told"  # the file's ending when nobody is to ask any more
+LARGEST_BYTES = 1_000_000  # a stack of each thread of a process; what is larger is not ours
 PATIENCE_SECONDS = 20  # before the first question; each later one waits twice as long
 ANSWER_SECONDS = 0.5  # that a process may take before the next is asked
 QUESTION = getattr(signal, "SIGRTMIN", 0) + 11 if hasattr(signal, "SIGRTMIN") else 0
@@ -58,9 +60,10 @@ def ask(folder: Path) -> None:
 def answers(folder: Path) -> Iterator[str]:
     """The stacks that were written, one text for each process that was asked."""
     for path in sorted(folder.glob("stacks-*")):
-        text = path.read_text(errors="replace").strip()
-        if text:
-            yield text
+        with contextlib.suppress(OSError):
+            text = read_regular(path, LARGEST_BYTES).decode("utf-8", "replace").strip()
+            if text:
+                yield text
 
 
 def clean(folder: Path) -> None:
