@@ -9,7 +9,7 @@ import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
 from pitstop.tune.plan import Options
+from pitstop.tune.ranges import NO_RANGES, Range
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
@@ -79,6 +80,7 @@ class Change:
     variants: Variants | None = None  # the options to try, the most promising first
     environment: Callable[[Options], Mapping[str, str]] | None = None  # set before Python starts
     when: When = ALWAYS
+    ranges: Mapping[str, Range] = field(default_factory=dict)  # of its options: all that there are
 
     @property
     def summary(self) -> str:
@@ -98,12 +100,13 @@ def change(
     variants: Variants | None = None,
     environment: Callable[[Options], Mapping[str, str]] | None = None,
     when: When = ALWAYS,
+    ranges: Mapping[str, Range] = NO_RANGES,
 ) -> Callable[[Callable[["Script"], None]], Change]:
     """Turn a function of the running script into a change named after it."""
 
     def wrap(apply: Callable[["Script"], None]) -> Change:
         doc = inspect.cleandoc(apply.__doc__ or "")
-        given = precision, toggles, variants, environment, when
+        given = precision, toggles, variants, environment, when, ranges
         return Change(apply.__name__.replace("_", "-"), effect, helps, doc, apply, *given)
 
     return wrap

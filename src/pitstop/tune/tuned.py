@@ -16,6 +16,8 @@ from pitstop.core import store
 from pitstop.core.comparison import Comparison
 from pitstop.core.errors import PitstopError
 from pitstop.core.reading import read_regular
+from pitstop.tune import ranges
+from pitstop.tune.change import find_change
 from pitstop.tune.plan import Value, Wanted
 from pitstop.tune.track import Changes
 
@@ -79,6 +81,10 @@ def read_tuned(path: Path) -> Changes:
     for entry in entries:
         if not NAME.fullmatch(entry.name):
             raise PitstopError(f"{path}: {entry.name!r} is not the name of a change")
+        try:
+            ranges.check(entry.name, entry.options, find_change(entry.name).ranges)
+        except PitstopError as error:
+            raise PitstopError(f"{path}: {error}") from None
     return tuple(Wanted(entry.name, entry.options) for entry in entries)
 
 

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from pitstop.tune.change import Facts, change
 from pitstop.tune.plan import Options
+from pitstop.tune.ranges import Whole
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
+RANGES = {"factor": Whole(2, 64)}
 
 
 def variants(facts: Facts) -> Iterator[Options]:  # noqa: ARG001 the same for any script
@@ -15,7 +17,7 @@ def variants(facts: Facts) -> Iterator[Options]:  # noqa: ARG001 the same for an
     yield {"factor": 2}
 
 
-@change("changes-training", variants=variants)
+@change("changes-training", variants=variants, ranges=RANGES)
 def batch_size(script: "Script") -> None:
     """Put more samples into each batch: fewer and larger steps, which are to be judged per sample.
 

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
+from pitstop.tune.ranges import OneOf
 from pitstop.tune.seen import (
     compiles_itself,
     compiling_s,
@@ -26,6 +27,12 @@ MOST_GRAPHS = 128  # of one function: deep networks have so many blocks; torch g
 LIMIT = "cache_size_limit"  # of graphs; newer versions call it otherwise, and know this name too
 GIVEN = ("backend", "mode", "dynamic")  # options that are torch's own
 CHECKPOINTS = {"checkpoint", "_gradient_checkpointing_func"}  # torch's name, and the libraries'
+RANGES = {
+    "scope": OneOf(("whole", "blocks", "inside-checkpoints")),
+    "backend": OneOf(("inductor", "cudagraphs", "aot_eager", "eager")),
+    "mode": OneOf(("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")),
+    "dynamic": OneOf((True, False)),
+}
 
 
 def variants(facts: Facts) -> Iterator[Options]:
@@ -52,6 +59,7 @@ def variants(facts: Facts) -> Iterator[Options]:
     "rounding",
     toggles=True,
     variants=variants,
+    ranges=RANGES,
     when=When(useless=compiles_itself, late=True, takes_s=compiling_s),
 )
 def compile(script: "Script") -> None:  # noqa: A001 what torch calls it

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
+from pitstop.tune.ranges import OneOf
 from pitstop.tune.seen import no_graph
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
+RANGES = {"mode": OneOf(("inference", "no-grad"))}
 
 
 def variants(facts: Facts) -> Iterator[Options]:  # noqa: ARG001 the same for any script
@@ -23,6 +25,7 @@ def variants(facts: Facts) -> Iterator[Options]:  # noqa: ARG001 the same for an
     helps=("time", "memory"),
     toggles=True,
     variants=variants,
+    ranges=RANGES,
     when=When(work="inference", useless=no_graph, usual=0.05),
 )
 def inference_mode(script: "Script") -> None:

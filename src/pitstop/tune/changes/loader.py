@@ -9,6 +9,7 @@ from weakref import WeakSet
 from pitstop.core.evidence import Evidence
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
+from pitstop.tune.ranges import Whole
 from pitstop.tune.seen import data_is_there
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 MOST_WORKERS = 16  # more than that only fill memory
 TRIED = 3  # numbers of workers: all cores, half of them, a quarter
 MARGIN = 2  # times as many as are needed at least: samples differ, and workers have one thread each
+RANGES = {"workers": Whole(1, 128), "prefetch": Whole(1, 64)}  # each is a process, or batches
 
 
 def variants(facts: Facts) -> Iterator[Options]:
@@ -49,6 +51,7 @@ def _own_workers(evidence: Evidence) -> int:
 @change(
     "other-randomness",
     variants=variants,
+    ranges=RANGES,
     when=When(useless=data_is_there, usual=0.02),
 )
 def loader(script: "Script") -> None:

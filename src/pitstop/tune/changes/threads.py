@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
+from pitstop.tune.ranges import Whole
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
+RANGES = {"threads": Whole(1, 512)}  # the cores of the largest machines; none needs more
 
 
 def variants(facts: Facts) -> Iterator[Options]:
@@ -16,7 +18,7 @@ def variants(facts: Facts) -> Iterator[Options]:
         yield {"threads": threads}
 
 
-@change("rounding", toggles=True, variants=variants, when=When(device="cpu"))
+@change("rounding", toggles=True, variants=variants, ranges=RANGES, when=When(device="cpu"))
 def threads(script: "Script") -> None:
     """Compute on as many CPU threads as there are cores to use, or on half as many.
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from pitstop.core.errors import PitstopError
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
+from pitstop.tune.ranges import Number
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 SHARES = (0.5, 0.25)  # of what a picture takes at once: half costs little time, a quarter more
+RANGES = {"share": Number(0.01, 1.0)}
 
 
 def variants(facts: Facts) -> Iterator[Options]:  # noqa: ARG001 the same for any script
@@ -25,6 +27,7 @@ def variants(facts: Facts) -> Iterator[Options]:  # noqa: ARG001 the same for an
     helps=("memory",),
     toggles=True,
     variants=variants,
+    ranges=RANGES,
     when=When(device="cuda", work="inference"),
 )
 def tiled_vae(script: "Script") -> None:
