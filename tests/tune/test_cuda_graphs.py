@@ -5,9 +5,14 @@ import torch
 from torch import nn
 
 from parts.taped import Taped
-from pitstop.parts.graphs import Graphs, calls
-from pitstop.tune.changes import cuda_graphs as file
-from pitstop.tune.changes.cuda_graphs import ENOUGH, cuda_graphs
+from pitstop.parts.graphs import Graphs, Reason
+from pitstop.tune.changes.cuda_graphs import ENOUGH, FIRST_CALLS, cuda_graphs
+
+
+class Talks(nn.Linear):
+    def forward(self, x):
+        print("called")  # noqa: T201
+        return super().forward(x)
 
 
 class Script:
@@ -15,12 +20,13 @@ class Script:
 
     def __init__(self):
         self.times, self.reasons, self.on = 0, [], True
+        self.sets, self.graphs = (), []
+
+    def together(self):
+        return self.sets
 
     def on_cuda_model(self, callback):
         self.set_up = callback
-
-    def needs(self, _):
-        pass
 
     def wrap(self, _, around):
         self.around = around
@@ -38,33 +44,54 @@ class Script:
 
 @pytest.fixture
 def script(monkeypatch):
+    script = Script()
+
     def graphs(model, **options):
-        return Graphs(model, device=lambda _: Taped(model), **options)
+        script.graphs.append(Graphs(model, device=lambda _: Taped(model), **options))
+        return script.graphs[-1]
 
     monkeypatch.setattr("pitstop.parts.graphs.Graphs", graphs)
-    script = Script()
     cuda_graphs.apply(script)
     return script
 
 
-def test_takes_hold_with_the_first_replay(script):
+def test_replays_from_the_second_call_of_a_kind_on(script):
     model = nn.Linear(3, 2)
     script.set_up(model)
+    assert script.times == 1
     with torch.no_grad():
         for number in range(2 * ENOUGH):
             x = torch.full((1, 3), float(number))
             assert torch.equal(script.call(model, x), model(x))
-            assert script.times == (number >= calls.FIRST_CALLS)
     assert script.reasons == []
+    assert script.graphs[0].replayed == 2 * ENOUGH - FIRST_CALLS
 
 
-def test_declines_where_few_calls_are_replayed(script):
-    model = nn.Linear(3, 2)
+def test_other_changes_that_are_switched_meanwhile_are_not_frozen(script):
+    model, factor = nn.Linear(3, 2), [1.0]  # which no attribute of the model tells
+    script.set_up(model)
+    around = script.around
+
+    def call(x):
+        return around(lambda value: model(value) * factor[0], model, x)
+
+    x = torch.ones(1, 3)
+    with torch.no_grad():
+        for number in range(12):
+            factor[0] = 1.0 + number % 2
+            script.sets = (number % 2,)
+            assert torch.equal(call(x), model(x) * factor[0])
+    assert script.graphs[0].replayed == 12 - 2 * FIRST_CALLS
+
+
+@pytest.mark.parametrize(("rows", "reason"), [(True, Reason.RARE), (False, Reason.PRINTS)])
+def test_declines_where_few_calls_are_replayed(script, rows, reason):
+    model = nn.Linear(3, 2) if rows else Talks(3, 2)
     script.set_up(model)
     with torch.no_grad():
-        for number in range(2 * ENOUGH):
-            x = torch.ones(number + 1, 3)
+        for number in range(3 * ENOUGH):
+            x = torch.ones(number + 1 if rows else 1, 3)
             assert torch.equal(script.call(model, x), model(x))
-    first = calls.Reason.FIRST.value
-    assert script.reasons == [f"replayed 0 of {ENOUGH} calls: {first}"]
-    assert file.FEW == 0.5
+    (said,) = script.reasons
+    assert said.startswith("replayed 0 of ")
+    assert said.endswith(reason.value)

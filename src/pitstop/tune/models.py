@@ -32,6 +32,7 @@ class Models:
     """Tells of each outermost module before its first call, and puts functions around its calls."""
 
     def __init__(self, undos: list[Undo]) -> None:
+        self.changes: list[Any] = []  # all that are put on them
         self._undos = undos
         self._on_model: list[Callable[[nn.Module], None]] = []
         self._arounds: list[Around] = []

@@ -47,6 +47,7 @@ class Script:
         self.on = True
         self._made = made
         self._models = models
+        models.changes.append(self)
         self._times = 0
         self._needs = ""
         self._declined = ""
@@ -98,6 +99,10 @@ class Script:
         missing = "" if self._times else f"no {self._needs}" if self._needs else "nothing to change"
         reason = self._declined or missing
         return Outcome(self.name, self.options, self._times, reason, self._effect, self._failed)
+
+    def together(self) -> tuple[bool, ...]:
+        """Which of all changes are on now, for what would freeze them."""
+        return tuple([each.on for each in self._models.changes])
 
     # Events
 

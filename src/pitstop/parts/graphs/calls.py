@@ -24,7 +24,7 @@ of the model, and a saved one, has no graphs. The plain twin is the model itself
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -66,11 +66,15 @@ class Graphs:
         self,
         model: nn.Module,
         most: int = MOST_GRAPHS,
+        first: int = FIRST_CALLS,
         say: Callable[[str], object] | None = None,
+        variant: Callable[[], Hashable] = lambda: None,
         device: Callable[[torch.device], Device] = Cuda,
     ) -> None:
         self._model = model
         self._most = most
+        self._first = first
+        self._variant = variant  # of the model, as far as only its owner knows it
         self._say = say or _to_stderr
         self._make_device = device
         self._alone = Lock()
@@ -140,7 +144,7 @@ class Graphs:
         if state.device() != self._where or self._where is None:
             raise Declined(Reason.NOT_CUDA)
         given = read(arguments, options, self._where)
-        key = (number, modes(self._where.type), given.key)
+        key = (number, self._variant(), modes(self._where.type), given.key)
         if key not in self._kinds:
             self._make_room()
         kind = self._kinds.setdefault(key, Kind())
@@ -177,10 +181,10 @@ class Graphs:
     def _is_early(self, kind: Kind, given: Given, state: State) -> bool:
         """Whether a call runs as it is and is looked at; the very first is not even that."""
         kind.calls += 1
-        if kind.calls < FIRST_CALLS:
+        if kind.calls < self._first:
             raise Declined(Reason.FIRST)
         waits = _learns(given, state) and not kind.watch.all_reached and kind.calls <= PATIENCE
-        if kind.calls == FIRST_CALLS or waits:
+        if kind.calls == self._first or waits:
             return True
         if sum(each.graph is not None for each in self._kinds.values()) >= self._most:
             raise Declined(Reason.RARE)

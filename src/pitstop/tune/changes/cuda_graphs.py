@@ -1,5 +1,6 @@
 """Change `cuda-graphs`."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,12 @@ if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 ENOUGH = 16  # calls; by then a graph has been captured, or will never be
-FEW = 0.5  # of the calls: the others would wait for launches as before
+RARE = 0.5  # of the calls, at most: as many are the first of their kind where each is another
+MOST_GRAPHS = 32  # of a model: a search tries many sets of changes, each with graphs of its own
+FIRST_CALLS = 1  # as they are: the untouched steps before are a warm-up, too
 
 
-@change(
-    "exact",
-    toggles=True,
-    when=When(device="cuda", useless=launches_in_time, rivals=("compile",)),
-)
+@change("exact", toggles=True, when=When(device="cuda", useless=launches_in_time))
 def cuda_graphs(script: "Script") -> None:
     """Launch all kernels of a model at once: its calls are captured as CUDA graphs and replayed.
 
@@ -29,30 +28,37 @@ def cuda_graphs(script: "Script") -> None:
     def set_up(model: Any) -> None:
         from pitstop.parts.graphs import Graphs  # noqa: PLC0415 needs torch
 
-        graphs = Graphs(model, say=lambda _: None)
+        graphs = Graphs(
+            model,
+            most=MOST_GRAPHS,
+            first=FIRST_CALLS,
+            say=lambda _: None,
+            variant=script.together,
+        )
         every.append(graphs)
-        script.needs("call of a model was replayed")
 
         def around(call: Callable[..., Any], _: Any, *given: Any, **named: Any) -> Any:
-            before = graphs.replayed
             answer = graphs.around(call, *given, **named)
-            if graphs.replayed > before == 0:
-                script.applied()
             _check(script, every)
             return answer
 
         script.wrap(model, around)
+        script.applied()
 
     script.on_cuda_model(set_up)
 
 
 def _check(script: "Script", every: list[Any]) -> None:
     """Decline where most calls run as they are, with what stands against it most often."""
+    from pitstop.parts.graphs import Reason  # noqa: PLC0415 needs torch
+
     calls, replayed = (sum(getattr(each, name) for each in every) for name in ("calls", "replayed"))
-    if calls < ENOUGH or replayed >= FEW * calls:
+    reasons: Counter[Reason] = sum((each.reasons for each in every), Counter())
+    first = reasons.pop(Reason.FIRST, 0)
+    others = calls - replayed - first
+    if calls < ENOUGH or (others <= replayed and first <= max(ENOUGH, RARE * calls)):
         return
-    reasons = sum((each.reasons for each in every[1:]), every[0].reasons)
-    (reason, _), *_ = reasons.most_common(1)
+    reason = max(reasons, key=lambda each: reasons[each], default=Reason.RARE)
     script.decline(f"replayed {replayed} of {calls} calls: {reason.value}")
     for each in every:
         each.forget()
