@@ -90,6 +90,7 @@ class FileFacts:
     keys: tuple[str, ...] = ()  # option names read: cfg["key"], cfg.key, "--key"
     switches: tuple[Switch, ...] = ()
     settings: tuple[Setting, ...] = ()
+    newest_torch: tuple[int, int] | None = None  # that the project says it runs with
 
 
 def read_facts(source: "Source") -> FileFacts:

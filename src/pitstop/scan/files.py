@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pitstop.core.errors import PitstopError
 from pitstop.scan.gitignore import FILE_NAME, Pattern, is_ignored, parse_pattern, read_patterns
+from pitstop.scan.pins import is_pin_file
 
 PYTHON = (".py", ".pyi")
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
@@ -44,27 +45,41 @@ class Found:
     skipped: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)  # likewise, of what should have been scanned
     notebooks: list[str] = field(default_factory=list)
+    pins: list[File] = field(default_factory=list)  # not scanned: what they say of torch's version
 
 
 def find_files(paths: Iterable[Path], exclude: Sequence[str] = ()) -> Found:
     """Python and config files under ``paths``; a file that is named outright is always one."""
     found = Found()
     extra = [pattern for text in exclude if (pattern := parse_pattern(text))]
+    tops = set()
     for path in paths:
         try:
             mode = path.stat().st_mode
         except OSError as error:
             raise PitstopError(f"{path}: {error.strerror}; give one that can be read") from None
+        top, patterns = _top(path if stat.S_ISDIR(mode) else path.parent)
+        tops.add(top)
         if stat.S_ISDIR(mode):
-            _Walk(found, *_top(path), extra).below(path.absolute())
+            _Walk(found, top, patterns, extra).below(path.absolute())
         elif not is_ignored(extra, show(path), False):
             _add(found, path)
     found.files = list({file.path: file for file in found.files}.values())
+    found.pins = [file for top in sorted(tops) for file in _pins(top)]
     _limit_configs(found)
     if found.notebooks:
         first, count = found.notebooks[0], len(found.notebooks)
         found.skipped.append(f"{first}: notebooks are not scanned ({count} of them)")
     return found
+
+
+def _pins(top: Path) -> Iterator[File]:
+    try:
+        with os.scandir(top) as entries:
+            names = sorted(entry.name for entry in entries if is_pin_file(entry.name))
+    except OSError:
+        return
+    yield from (File(top / name, show(top / name)) for name in names)
 
 
 def show(path: Path) -> str:

@@ -13,7 +13,9 @@ RARE_FLAG = re.compile(
     r"|is_first|first_step|first_iter|last_step|is_last|should_save|warmup|dry_run)(?:_|$)",
     re.IGNORECASE,
 )
-COUNTER = re.compile(r"(?:^|_)(?:i|j|it|idx|index|iter|iteration|step|batch_idx|n_iter|count)$")
+COUNTER = re.compile(
+    r"(?:^|_)(?:i|j|it|idx|index|iter|iters|iteration|step|batch|batch_idx|n_iter|count|epoch)$"
+)
 LOG_LEVEL = "isEnabledFor"
 EMPTY = (None, 0)  # what a slot holds before its first use
 FLAG_DEPTH = 3  # flags made of flags; `ready = ready or ...` in a loop is made of itself
@@ -83,7 +85,8 @@ def _is_rare(  # noqa: PLR0911 one per shape
         case ast.BoolOp(op=ast.And(), values=values):
             return wanted and any(_is_rare(source, each, True, depth) for each in values)
         case ast.BoolOp(op=ast.Or(), values=values):
-            return not wanted and any(_is_rare(source, each, False, depth) for each in values)
+            rare = [_is_rare(source, each, wanted, depth) for each in values]
+            return all(rare) if wanted else any(rare)  # `i % 100 == 0 or last`
         case ast.BinOp(op=ast.Mod()):
             return not wanted  # `if step % 100:` is nearly always true
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
@@ -99,6 +102,8 @@ def _is_rare_comparison(
     source: "Source", left: ast.expr, operator: ast.cmpop, right: ast.expr, wanted: bool
 ) -> bool:
     equal = isinstance(operator, ast.Eq | ast.Is)
+    if isinstance(operator, ast.GtE | ast.Gt):  # `if i >= len(loader) - 1`
+        return wanted and _is_counter(source, left) and "len(" in ast.unparse(right)
     if isinstance(operator, ast.In | ast.NotIn):  # `if step in (1, 10, 100)`
         return wanted == isinstance(operator, ast.In) and _is_counter(source, left)
     if not equal and not isinstance(operator, ast.NotEq | ast.IsNot):
@@ -107,11 +112,24 @@ def _is_rare_comparison(
         return equal == wanted
     if isinstance(right, ast.Constant) and right.value in EMPTY and _is_filled_here(source, left):
         return equal == wanted
-    certain = isinstance(right, ast.Constant | ast.BinOp)  # 0, or `len(loader) - 1`
-    return _is_counter(source, left) and certain and equal == wanted
+    certain = isinstance(right, ast.Constant | ast.BinOp | ast.Call)  # 0, or `len(loader) - 1`
+    counted = _is_counter(source, left) and certain and equal == wanted
+    return counted or (not equal and wanted and _is_renewed_here(source, left))
+
+
+def _is_renewed_here(source: "Source", read: ast.expr) -> bool:
+    """Whether ``if self.grid.shape != x.shape`` renews what it has kept from the last time."""
+    while isinstance(read, ast.Subscript | ast.Attribute | ast.Call):
+        inner = read.func if isinstance(read, ast.Call) else read.value
+        if isinstance(read, ast.Attribute) and _is_filled_here(source, read):
+            return True
+        read = inner
+    return False
 
 
 def _is_counter(source: "Source", node: ast.expr) -> bool:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):  # `i + 1 == len(loader)`
+        node = node.left
     return bool(COUNTER.search(source.name_of(node).rpartition(".")[2]))
 
 
@@ -133,7 +151,7 @@ def _is_filled_here(source: "Source", slot: ast.expr) -> bool:
     if not isinstance(statement, ast.If) or not _is_kept(source, slot):
         return False
     targets = [
-        target
+        target.value if isinstance(target, ast.Subscript) else target
         for each in ast.walk(statement)
         if isinstance(each, ast.Assign)
         for target in each.targets

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 HotKind = Literal["step", "frame", "sample", "validation"]  # the hottest first
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 
-LOADER_NAME = re.compile(r"(?:^|_)(?:dl|data_?iter|batches)$|loader(?:_?iter)?$", re.IGNORECASE)
+LOADER_NAME = re.compile(
+    r"(?:^|_)(?:dl|data_?iter)$|^(?:(?:train|val|test|eval|data)(?:ing|idation)?_)?batches$"
+    r"|loader(?:_?iter)?$",
+    re.IGNORECASE,
+)
 NOT_A_LOADER = re.compile(
     r"(?:model|weight|image|file|off|config|checkpoint|lora)_?loader$"
     r"|(?:^|_)(?:num|n|nb|no|total|max|min)_?batches$",

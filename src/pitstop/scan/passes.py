@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+import msgspec
+
 from pitstop.core.finding import Finding
 from pitstop.scan import worker
 from pitstop.scan.cache import Entries, Facts, Result, digest, engine_digest
+from pitstop.scan.facts import FileFacts
 from pitstop.scan.pool import Pool
 from pitstop.scan.worker import Job
 
@@ -38,8 +41,14 @@ class Memory:
         )
 
 
-def check(texts: Mapping[str, str], codes: frozenset[str], memory: Memory, pool: Pool) -> Checked:
-    """Both passes over the texts of a project, by file name."""
+def check(
+    texts: Mapping[str, str],
+    codes: frozenset[str],
+    memory: Memory,
+    pool: Pool,
+    beside: FileFacts | None = None,
+) -> Checked:
+    """Both passes over the texts of a project, by file name; ``beside``: what is no source."""
     jobs = _jobs(texts)
     keys = [digest(memory.engine, job.name, job.text) for job in jobs]
     facts = _collect(jobs, keys, memory, pool)
@@ -48,6 +57,7 @@ def check(texts: Mapping[str, str], codes: frozenset[str], memory: Memory, pool:
     ]
     good = [index for index, each in enumerate(facts) if not each.problem]
     files = tuple(facts[index].data for index in good)
+    files += (msgspec.msgpack.encode(beside),) if beside else ()
     whole = digest(*files, *sorted(codes))
     results = _check(
         [jobs[index] for index in good],

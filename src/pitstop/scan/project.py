@@ -178,6 +178,18 @@ class Project:
         """Where TF32 is set by the newer API: ``torch.backends...fp32_precision``."""
         return tuple(each for each in self.switches if each.name.endswith(".fp32_precision"))
 
+    @cached_property
+    def _newest_torch(self) -> tuple[int, int] | None:
+        return max((each.newest_torch for each in self.files if each.newest_torch), default=None)
+
+    def runs_with_torch(self, *version: int) -> bool:
+        """Whether nothing says that the project's torch is older: ``runs_with_torch(2, 0)``."""
+        return self._newest_torch is None or self._newest_torch >= version
+
+    def defines_method(self, name: str) -> bool:
+        """Whether a class of the project has a method of this name."""
+        return any("." in key[1] for key in self._index.by_name.get(name, ()))
+
     # Classes -----------------------------------------------------------------------------------
 
     @cached_property

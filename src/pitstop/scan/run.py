@@ -13,9 +13,17 @@ from pitstop.core.units import count
 from pitstop.scan import cache
 from pitstop.scan.config import find_config
 from pitstop.scan.decode import Encoding, UnreadableError, decode, encode
-from pitstop.scan.files import LARGEST_PYTHON_BYTES, File, Found, find_files
+from pitstop.scan.facts import FileFacts
+from pitstop.scan.files import (
+    LARGEST_CONFIG_BYTES,
+    LARGEST_PYTHON_BYTES,
+    File,
+    Found,
+    find_files,
+)
 from pitstop.scan.fixing import apply_fixes, may_be_applied
 from pitstop.scan.passes import Checked, Memory, check
+from pitstop.scan.pins import newest_torch
 from pitstop.scan.plugins import load_plugins
 from pitstop.scan.pool import Pool
 from pitstop.scan.selection import EVERYTHING, Selection
@@ -84,13 +92,14 @@ def scan_and_fix(
     loaded = _load(found)
     store = cache.cache_file(paths)
     memory = Memory(cache.load(store) if options.use_cache else cache.Entries())
+    beside = FileFacts("", "", newest_torch=_newest_torch(found.pins))
     texts = {name: each.text for name, each in loaded.items()}
     applied: list[Finding] = []
     with (
         Progress(2 * len(texts), options.progress) as progress,
         Pool(options.jobs, progress.advance) as pool,
     ):
-        checked = check(texts, codes, memory, pool)
+        checked = check(texts, codes, memory, pool, beside)
         if options.use_cache and memory.changed:
             cache.save(store, memory.now)
         findings = _wanted(checked, texts, selection)
@@ -100,7 +109,7 @@ def scan_and_fix(
                 break
             applied += fixed.applied
             texts = {**texts, **fixed.texts}
-            checked = check(texts, codes, memory, pool)
+            checked = check(texts, codes, memory, pool, beside)
             findings = _wanted(checked, texts, selection)
     changes = {
         name: (loaded[name].text, text) for name, text in texts.items() if text != loaded[name].text
@@ -139,6 +148,18 @@ def _load(found: Found) -> dict[str, Loaded]:
             if not is_config(file.name):
                 found.unread.append(f"{file.name}: {error}")
     return loaded
+
+
+def _newest_torch(pins: Sequence[File]) -> tuple[int, int] | None:
+    """The newest torch that the files beside the source allow; what cannot be read says nothing."""
+    limits = []
+    for file in pins:
+        try:
+            text = read_regular(file.path, LARGEST_CONFIG_BYTES).decode("utf-8", "replace")
+        except OSError:
+            continue
+        limits.append(newest_torch(text))
+    return max((limit for limit in limits if limit), default=None)
 
 
 def _writable(texts: Mapping[str, str], loaded: Mapping[str, Loaded]) -> dict[str, str]:

@@ -58,9 +58,17 @@ def test_finds_once(body):
     assert (finding.code, finding.confidence) == ("PIT604", "suspected")
 
 
-def test_quiet_where_the_file_has_a_fused_kernel_to_choose():
+def test_quiet_where_a_fused_kernel_is_there_to_choose_but_not_in_the_whole_file():
+    written = "return (q @ k.mT).softmax(-1) @ v"
+    choice = "if FAST:\n    return memory_efficient_attention(q, k, v)\n"
     head = HEAD + "from xformers.ops import memory_efficient_attention\n"
-    assert found_in("return (q @ k.mT).softmax(-1) @ v", head) == []
+    assert found_in(choice + written, head) == []
+    assert len(found_in(written, head)) == 1
+
+
+def test_quiet_where_the_weights_are_used_twice():
+    assert found_in("w = (q @ k.mT).softmax(-1)\nreturn w @ v, w @ positions") == []
+    assert found_in("w = (q @ k.mT).softmax(-1)\nx = w @ v\nreturn x @ x") != []
 
 
 def test_points_at_the_softmax():

@@ -61,7 +61,7 @@ def _plain(source: Source) -> Iterator[ast.Call]:
         return  # the wrapper belongs to another script
     for call in backwards:
         loop = source.enclosing_loop(call)
-        if loop is None or _is_in_the_last(source, call):
+        if loop is None or _is_in_the_last(source, call) or _is_without(source, call):
             continue
         steps = [each for each in source.method_calls("step") if source.is_inside(each, loop)]
         if any(_is_in_the_last(source, each) for each in steps):
@@ -82,6 +82,17 @@ def _is_complete(test: ast.expr) -> bool:
     """Whether a test counts small batches: ``(i + 1) % accumulation == 0``."""
     modulo = any(isinstance(each, ast.Mod) for each in ast.walk(test))
     return modulo and bool(ACCUMULATION.search(ast.unparse(test)))
+
+
+def _is_without(source: Source, node: ast.AST) -> bool:
+    """Whether it runs where nothing is accumulated: the ``else`` of ``if ACCUMULATION > 1``."""
+    block = source.enclosing(node, ast.If)
+    while block is not None:
+        within = any(source.is_inside(node, each) for each in block.orelse)
+        if within and ACCUMULATION.search(source.text_of(block.test)):
+            return True
+        block = source.enclosing(block, ast.If)
+    return False
 
 
 def _is_in_the_last(source: Source, node: ast.AST) -> bool:

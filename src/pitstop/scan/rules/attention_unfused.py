@@ -9,7 +9,6 @@ from pitstop.core.rule import rule
 from pitstop.scan.attention import is_shared, operands, passed_through, written_out
 from pitstop.scan.source import Function, Source
 
-# A fused kernel is there already, and this is what runs without it.
 FUSED = re.compile(r"scaled_dot_product_attention|memory_efficient_attention|flash_attn|xformers")
 # Attention between channels: one head is as wide as the picture, and no kernel takes that.
 CHANNELS = re.compile(r"c \(h w\)|\(h w\)['\"]|c \(t h w\)|normalize\(")
@@ -32,10 +31,13 @@ def attention_unfused(source: Source) -> Iterator[Finding]:
         def attend(q, k, v, scale):
             return torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=scale)
     """
-    if "softmax" not in source.text.lower() or FUSED.search(source.text):
+    if "softmax" not in source.text.lower() or not source.project.runs_with_torch(2, 0):
         return
     for softmax, scores in written_out(source).items():
         function = source.enclosing_function(softmax)
+        around = (source.enclosing_class(function) or function) if function else source.tree
+        if FUSED.search(source.text_of(around) if function else source.text):
+            continue  # a fused kernel is there already, and this is what runs without it
         if function is not None and not _has_a_reason(source, function, softmax, scores):
             message = "Attention is written out; `scaled_dot_product_attention` fuses it."
             yield source.finding(softmax, message, confidence="suspected")
@@ -59,7 +61,16 @@ def _has_a_reason(source: Source, function: Function, softmax: ast.Call, scores:
         and name.lineno > statement.lineno
         and source.enclosing_function(name) is function
     ]
-    return any(not _is_multiplied(source, name) for name in after)
+    if any(not _is_multiplied(source, name) for name in after):
+        return True
+    return _products(source, names, function) > 1  # fused, each would compute the weights again
+
+
+def _products(source: Source, names: set[str], function: Function) -> int:
+    """How many products the weights go into."""
+    nodes = [*source.nodes(ast.BinOp), *source.nodes(ast.Call)]
+    every = [operands(source, each) for each in nodes if source.is_inside(each, function)]
+    return sum(any(isinstance(o, ast.Name) and o.id in names for o in each) for each in every)
 
 
 def _is_multiplied(source: Source, name: ast.Name) -> bool:

@@ -57,7 +57,9 @@ def _copied(source: Source, calls: list[ast.Call]) -> Finding:
     hot = source.hot(calls[0])
     message = f"A batch is copied to the GPU while Python waits ({hot.reason if hot else ''})."
     fix = None
-    if not isinstance(calls[0].func, ast.Attribute) or from_batch(source, calls[0].func.value):
+    func = calls[0].func
+    own = isinstance(func, ast.Attribute) and source.project.defines_method(func.attr)
+    if not own and (not isinstance(func, ast.Attribute) or from_batch(source, func.value)):
         edits = tuple(add_argument(source, each, "non_blocking=True") for each in calls)
         fix = Fix("Copy without waiting", edits)
     changes = ("non-blocking",)

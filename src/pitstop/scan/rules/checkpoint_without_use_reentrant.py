@@ -25,7 +25,7 @@ def checkpoint_without_use_reentrant(source: Source) -> Iterator[Finding]:
     Good:
         x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)
     """
-    if "checkpoint" not in source.text:
+    if "checkpoint" not in source.text or not source.project.runs_with_torch(1, 11):
         return
     for call in source.calls(*CHECKPOINTS):
         if any(keyword.arg in (None, "use_reentrant") for keyword in call.keywords):

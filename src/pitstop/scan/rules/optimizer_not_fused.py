@@ -9,7 +9,11 @@ from pitstop.scan.call_graph import is_test
 from pitstop.scan.edits import set_argument
 from pitstop.scan.source import Source
 
-FUSABLE = ("torch.optim.Adam", "torch.optim.AdamW", "torch.optim.SGD")
+FUSABLE = {  # the first torch that fuses it
+    "torch.optim.Adam": (2, 0),
+    "torch.optim.AdamW": (2, 0),
+    "torch.optim.SGD": (2, 3),
+}
 DECIDED = {"fused", "foreach", "differentiable", "capturable"}
 
 
@@ -31,10 +35,16 @@ def optimizer_not_fused(source: Source) -> Iterator[Finding]:
     """
     if is_test(source.path) or "fused=True" in source.text:
         return  # whoever fuses one optimizer of a file has thought of the others
+    found: list[ast.Call] = []
     for call in source.calls(*FUSABLE):
         decided = any(name in DECIDED for name, _ in source.keywords(call))
         if decided or source.open_ended(call) or _is_small(source, call):
             continue
+        if not source.project.runs_with_torch(*FUSABLE[source.name_of(call.func)]):
+            continue
+        if _is_other_arm(source, call, found):
+            continue
+        found.append(call)
         name = source.name_of(call.func).rpartition(".")[2]
         fix = Fix("Fuse it", (set_argument(source, call, "fused", "True"),))
         yield source.finding(
@@ -44,6 +54,15 @@ def optimizer_not_fused(source: Source) -> Iterator[Finding]:
             confidence="suspected",
             changes=("fused-optimizer",),
         )
+
+
+def _is_other_arm(source: Source, call: ast.Call, found: list[ast.Call]) -> bool:
+    """Whether another arm of the same ``if`` makes the optimizer as well: one of them runs."""
+    block = source.enclosing(call, ast.If)
+    around = block
+    while isinstance(block, ast.If):
+        around, block = block, source.enclosing(block, ast.If)
+    return around is not None and any(source.is_inside(each, around) for each in found)
 
 
 def _is_small(source: Source, call: ast.Call) -> bool:

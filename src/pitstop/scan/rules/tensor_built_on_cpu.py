@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from pitstop.core.finding import Edit, Finding, Fix
+from pitstop.core.finding import Edit, Finding, Fix, Severity
 from pitstop.core.rule import rule
 from pitstop.scan.edits import add_argument
 from pitstop.scan.source import Source
@@ -36,6 +36,7 @@ def tensor_built_on_cpu(source: Source) -> Iterator[Finding]:
                     continue  # pin_memory=, requires_grad= and out= change the meaning
                 name_it = add_argument(source, made, f"device={source.text_of(where)}")
                 drop_to = Edit(source.extent(made)[1], source.extent(call)[1], "")
-                yield source.finding(
-                    call, fix=Fix("Name the device", (name_it, drop_to), safe=True)
-                )
+                fix = Fix("Name the device", (name_it, drop_to), safe=True)
+                hot = source.hot(call)
+                worth: Severity = "warning" if hot and not hot.guarded else "note"
+                yield source.finding(call, severity=worth, fix=fix)

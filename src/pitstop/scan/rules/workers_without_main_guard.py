@@ -43,13 +43,13 @@ def workers_without_main_guard(source: Source) -> Iterator[Finding]:
         if function is not None:
             starters.add(function.name)
         elif _runs_at_import(source, loop):
-            yield source.finding(loop.iter, severity="error", per="start")
+            yield source.finding(loop.iter, per="start")
             return
     for call in source.calls(*starters):
         if _runs_at_import(source, call):
             name = source.name_of(call.func)
             message = f"{name} starts loader workers, and is called without a main guard."
-            yield source.finding(call, message, severity="error", per="start")
+            yield source.finding(call, message, per="start")
             return
 
 

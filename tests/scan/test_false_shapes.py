@@ -1,0 +1,140 @@
+"""Shapes that public code was wrongly told of, and beside each one that it should be told of."""
+
+import pytest
+
+from pitstop.core.rule import load_rules
+from pitstop.scan import rules
+from pitstop.scan.facts import FileFacts, read_facts
+from pitstop.scan.project import Project
+from pitstop.scan.source import Source
+
+BY_CODE = {rule.code: rule for rule in load_rules(rules)}
+
+TRAIN = """
+for i, batch in enumerate(train_loader):
+    loss = model(batch).mean()
+    loss.backward()
+    optimizer.step()
+    {line}
+"""
+DETECT = """
+class Detect(torch.nn.Module):
+    def forward(self, x):
+        {line}
+        return x + self.grid
+
+    @staticmethod
+    def make_grid(nx, ny):
+        return torch.stack(torch.meshgrid([torch.arange(ny), torch.arange(nx)]), 2).float()
+"""
+LABELS = """
+class Labels(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        if not self.path.exists():
+            return np.zeros({size})
+        return np.load(self.path)
+"""
+WRAPPED = "model = torch.nn.parallel.DistributedDataParallel(model)\n"
+ACCUMULATED = """
+for i, batch in enumerate(train_loader):
+    if args.accumulation_steps > 1:
+        {accumulated}
+        if (i + 1) % args.accumulation_steps == 0:
+            optimizer.step()
+    else:
+        {plain}
+        optimizer.step()
+"""
+ARMS = """
+if args.adam:
+    optimizer = torch.optim.Adam(model.parameters())
+else:
+    optimizer = torch.optim.SGD(model.parameters())
+"""
+TRIAL = """
+def test(model, loader):
+    model.eval()
+    model(torch.zeros(1, 3, 64, 64))
+    {around}
+        for batch in loader:
+            model(batch)
+"""
+SHAPES = [
+    ("PIT201", TRAIN, "if i % 100 == 0 or i == len(train_loader) - 1: log(loss.item())", 0),
+    ("PIT201", TRAIN, "if i % 100 == 0 or i + 1 == len(train_loader): log(loss.item())", 0),
+    ("PIT201", TRAIN, "if i >= len(train_loader) - 1: log(loss.item())", 0),
+    ("PIT201", TRAIN, "if (i < 9 and i % 3 == 2) or (i < 99 and i % 50 == 4): log(loss.item())", 0),
+    ("PIT201", TRAIN, "if i % 100 == 0 or args.chatty: log(loss.item())", 1),
+    ("PIT201", "{line}", "timesteps = [t.item() for b in timestep_batches for t in b]", 0),
+    (
+        "PIT205",
+        DETECT,
+        "if self.grid.shape[2:4] != x.shape[2:4]: self.grid = self.make_grid(20, 20)",
+        0,
+    ),
+    ("PIT205", DETECT, "if self.grid.shape != x.shape: other = self.make_grid(20, 20)", 1),
+    ("PIT112", LABELS, "(0, 5)", 0),
+    ("PIT112", LABELS, "(1, 5)", 1),
+    ("PIT503", TRIAL, "with torch.no_grad():", 0),
+    ("PIT503", TRIAL, "if True:", 1),
+]
+
+
+def found(code, text, project=None):
+    source = Source(f"import torch\nimport numpy as np\n{text}", "train.py")
+    return BY_CODE[code](source.in_project(project) if project else source)
+
+
+@pytest.mark.parametrize(("code", "frame", "line", "count"), SHAPES)
+def test_a_false_shape_is_quiet_and_the_true_one_beside_it_is_not(code, frame, line, count):
+    fields = ("line", "size", "around")
+    assert len(found(code, frame.format(**dict.fromkeys(fields, line)))) == count
+
+
+def test_one_arm_of_an_if_speaks_for_both():
+    assert len(found("PIT606", ARMS)) == 1
+    assert (
+        len(found("PIT606", ARMS.replace("if args.adam:", "if 1:\n    pass\nif args.adam:"))) == 1
+    )
+    twice = "a = torch.optim.Adam(m.parameters())\nb = torch.optim.Adam(n.parameters())\n"
+    assert len(found("PIT606", twice)) == 2
+
+
+def test_the_arm_that_does_not_accumulate_has_nothing_to_hold_back():
+    text = WRAPPED + ACCUMULATED.format(accumulated="loss.backward()", plain="loss.backward()")
+    (finding,) = found("PIT804", text)
+    assert "accumulation_steps > 1" in text.splitlines()[finding.span.line - 4]
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "too_old", "new_enough"),
+    [
+        ("PIT606", "o = torch.optim.Adam(m.parameters())\n", (1, 13), (2, 0)),
+        ("PIT606", "o = torch.optim.SGD(m.parameters())\n", (2, 2), (2, 3)),
+        ("PIT405", "y = torch.utils.checkpoint.checkpoint(f, x)\n", (1, 10), (1, 11)),
+        ("PIT604", "def a(q, k, v):\n    return (q @ k.mT).softmax(-1) @ v\n", (1, 13), (2, 0)),
+    ],
+)
+def test_what_the_projects_torch_does_not_have_is_not_advised(code, text, too_old, new_enough):
+    own = read_facts(Source(f"import torch\n{text}", "train.py"))
+    counts = []
+    for version in (too_old, new_enough, None):
+        project = Project.of([own, FileFacts("", "", newest_torch=version)])
+        counts.append(len(found(code, text, project)))
+    assert counts == [0, 1, 1]
+
+
+def test_a_class_with_a_to_of_its_own_may_know_no_non_blocking():
+    text = "for samples in train_loader:\n    samples = samples.to(device)\n"
+    (finding,) = found("PIT203", text)
+    assert finding.fix is not None
+    own = "class NestedTensor:\n    def to(self, device):\n        return self\n"
+    (finding,) = found("PIT203", own + text)
+    assert finding.fix is None
+
+
+def test_a_tensor_that_is_built_once_is_a_note():
+    once = "mask = torch.zeros(8).to(device)\n"
+    assert [each.severity for each in found("PIT202", once)] == ["note"]
+    every = f"for batch in train_loader:\n    {once}"
+    assert [each.severity for each in found("PIT202", every)] == ["warning"]
