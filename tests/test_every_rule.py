@@ -8,6 +8,7 @@ import pytest
 
 import pitstop.core.machine
 import pitstop.data.dataset
+import pitstop.logs.history
 from pitstop.cli.rules import every_rule
 from pitstop.core.rule import example
 from pitstop.report.rule_page import SUBJECTS, means
@@ -53,6 +54,14 @@ def test_finds_the_bad_machine_and_not_the_good_one(rule):
 @seen_by("dataset")
 def test_finds_the_bad_dataset_and_not_the_good_one(rule):
     names = vars(pitstop.data.dataset)
+    bad, good = (eval(example(rule.doc, heading), dict(names)) for heading in ("Bad", "Good"))
+    assert len(rule(bad)) == 1
+    assert rule(good) == []
+
+
+@seen_by("log")
+def test_finds_the_bad_run_and_not_the_good_one(rule):
+    names = vars(pitstop.logs.history)
     bad, good = (eval(example(rule.doc, heading), dict(names)) for heading in ("Bad", "Good"))
     assert len(rule(bad)) == 1
     assert rule(good) == []

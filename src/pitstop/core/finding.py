@@ -50,6 +50,14 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
+class Curve:
+    """A line of numbers to be drawn beside a finding."""
+
+    name: str
+    points: tuple[tuple[float, float | None], ...]  # step and value; null: not finite
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing worth changing. ``saving`` is the share of step time at stake, 0 to 1."""
 
@@ -67,5 +75,7 @@ class Finding:
     excerpt: tuple[str, ...] = ()  # lines of source around the span, numbered
     fix: Fix | None = None
     changes: tuple[str, ...] = ()  # names of tuner changes worth trying
+    curves: tuple[Curve, ...] = ()  # what it was seen in, over the steps of a log
+    mark: float | None = None  # the step at which it happened
     code: str = ""  # code and rule are stamped by the rule that yields the finding
     rule: str = ""

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from statistics import quantiles
 
 from pitstop.core.evidence import Evidence, Step, phases
+from pitstop.core.finding import Curve as Line
+from pitstop.core.finding import Finding
 from pitstop.core.memory import undisturbed
 from pitstop.core.units import binary_bytes, milliseconds
 
@@ -39,6 +41,47 @@ class Lane:
     rank: int
     total: str
     parts: tuple[tuple[str, float, float, str], ...]  # name, begin, width, time
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """The curves of a finding in a frame, each on a scale of its own, and where it happened."""
+
+    curves: tuple[tuple[str, tuple[str, ...], str], ...]  # name, unbroken parts, range in words
+    first: str
+    last: str
+    mark: float | None
+
+
+def drawing(finding: Finding) -> Drawing | None:
+    """The picture of a finding, where it has one."""
+    steps = [step for curve in finding.curves for step, _ in curve.points]
+    if not steps:
+        return None
+    first, last = min(steps), max(steps)
+    wide = (last - first) or 1.0
+    mark = None if finding.mark is None else WIDTH * (finding.mark - first) / wide
+    return Drawing(
+        tuple(_parts(curve, first, wide) for curve in finding.curves),
+        f"{first:,.10g}",
+        f"{last:,.10g}",
+        mark,
+    )
+
+
+def _parts(line: Line, first: float, wide: float) -> tuple[str, tuple[str, ...], str]:
+    """A curve as polylines: it is broken where a value is not finite."""
+    known = [value for _, value in line.points if value is not None]
+    low, high = (min(known), max(known)) if known else (0.0, 0.0)
+    parts: list[list[str]] = [[]]
+    for step, value in line.points:
+        if value is None:
+            parts.append([])
+            continue
+        up = (value / 2 - low / 2) / (high / 2 - low / 2) if high > low else 0.5
+        parts[-1].append(f"{WIDTH * (step - first) / wide:.1f},{HEIGHT * (1 - 0.92 * up):.1f}")
+    placed = tuple(" ".join(part) for part in parts if part)
+    return line.name, placed, f"{low:.3g} to {high:.3g}" if known else "nothing finite"
 
 
 def step_points(evidence: Evidence) -> list[Point]:

@@ -47,6 +47,7 @@ def render(report: Report) -> str:
     environment.filters.update(
         milliseconds=milliseconds, percent=percent, bytes=binary_bytes, count=count, rate=rate,
         place=_place, stake=wording.stake, short=waterfall.short_place, coded=_coded,
+        drawing=charts.drawing,
     )  # fmt: skip
     first = report.ranks[0] if report.ranks else None
     template = environment.get_template("report.html")

@@ -1,0 +1,162 @@
+"""Read logs: find the files of each run, and read them with the reader that they need."""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from pitstop.core.errors import PitstopError
+from pitstop.core.reading import open_regular
+from pitstop.logs.build import Builder, Point
+from pitstop.logs.events import read_events
+from pitstop.logs.history import Logs, Run
+from pitstop.logs.lines import read_csv, read_json_lines, read_trainer_state
+from pitstop.logs.torn import TornError
+from pitstop.logs.wandb_file import read_wandb
+
+Reader = Callable[[BinaryIO], Iterator[Point]]
+Tick = Callable[[int], None]
+TICK_POINTS = 2000  # between two moves of a progress bar
+NOT_LOGS = {".git", "node_modules", "__pycache__", ".venv", "venv", "site-packages"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of log: its name and its reader."""
+
+    name: str
+    reader: Reader
+
+
+EVENTS = Kind("TensorBoard", read_events)
+CSV = Kind("CSV", read_csv)
+JSON_LINES = Kind("JSON lines", read_json_lines)
+STATE = Kind("Trainer", read_trainer_state)
+WANDB = Kind("W&B", read_wandb)
+
+
+def read_logs(path: Path, tick: Tick = lambda _: None, begin: Tick = lambda _: None) -> Logs:
+    """All runs in a folder, or the one in a file; ``begin`` hears the bytes, ``tick`` the steps."""
+    files, skipped = _files(path)
+    begin(sum(_size(file) for file in files))
+    groups: dict[tuple[str, Kind], list[Path]] = defaultdict(list)
+    for file in files:
+        if kind := _kind(file):
+            name = _name(path, file, kind)
+            groups[path.resolve().name if name == "." else name, kind].append(file)
+    if not groups:
+        raise PitstopError(_nothing(path))
+    runs = []
+    for (name, kind), of_run in groups.items():
+        run, problems = _run(name, kind, of_run, tick)
+        skipped += problems
+        if run.series or run.torn:
+            runs.append(run)
+    if not runs and skipped:
+        raise PitstopError(f"{skipped[0]}: give a log that you may read")
+    if not runs:
+        raise PitstopError(f"{path}: no numbers are logged here: look again when a step is done")
+    return Logs(tuple(runs), tuple(skipped))
+
+
+def _files(path: Path) -> tuple[list[Path], list[str]]:
+    """Every file below a path, in order, and what could not be opened."""
+    skipped: list[str] = []
+    if not path.is_dir():
+        try:
+            path.stat()
+        except OSError as error:
+            reason = error.strerror or error
+            raise PitstopError(f"{path}: {reason}: give a log or a folder of logs") from None
+        return [path], skipped
+    found = []
+
+    def refused(error: OSError) -> None:
+        skipped.append(f"{error.filename}: {error.strerror}")
+
+    for folder, inside, names in os.walk(path, onerror=refused):
+        inside[:] = sorted(name for name in inside if name not in NOT_LOGS)
+        found += [Path(folder) / name for name in sorted(names)]
+    if skipped and not found:
+        raise PitstopError(f"{skipped[0]}: give a folder that you may read")
+    return found, skipped
+
+
+def _kind(file: Path) -> Kind | None:
+    """By its name; numbers in a table are told apart from other tables when they are read."""
+    if "tfevents" in file.name:
+        return EVENTS
+    if file.name == "trainer_state.json":
+        return STATE
+    named_for_it = file.name in {"metrics.json", "scalars.json", "log.json", "log.txt"}
+    if file.suffix in {".jsonl", ".ndjson"} or (named_for_it and _begins_with_brace(file)):
+        return JSON_LINES
+    return {".csv": CSV, ".tsv": CSV, ".wandb": WANDB}.get(file.suffix)
+
+
+def _begins_with_brace(file: Path) -> bool:
+    try:
+        with open_regular(file) as stream:
+            return stream.read(1) == b"{"
+    except OSError:
+        return False
+
+
+def _name(path: Path, file: Path, kind: Kind) -> str:
+    """What people call the run: its folder, or the file where a folder holds several."""
+    if file == path:
+        return file.name
+    where = file.relative_to(path)
+    if kind is STATE and where.parent.name.startswith("checkpoint-"):
+        return str(where.parent.parent)  # the newest checkpoint tells of all steps
+    if kind is WANDB:
+        return where.parent.name or where.stem
+    if kind is EVENTS or where.name == "metrics.csv":
+        return str(where.parent)
+    return str(where)
+
+
+def _run(name: str, kind: Kind, files: list[Path], tick: Tick) -> tuple[Run, list[str]]:
+    builder, torn, skipped = Builder(), "", []
+    if kind is STATE:
+        files = [max(files, key=_checkpoint)]
+    for file in files:
+        try:
+            with open_regular(file) as stream:
+                builder.add(_ticking(kind.reader(stream), stream, tick))
+        except TornError as error:
+            torn = f"{file.name}: {error}"
+        except OSError as error:
+            skipped.append(f"{file}: {error.strerror or error}")
+    return builder.run(name, kind.name, torn), skipped
+
+
+def _ticking(points: Iterator[Point], stream: BinaryIO, tick: Tick) -> Iterator[Point]:
+    before = 0
+    for index, point in enumerate(points):
+        yield point
+        if index % TICK_POINTS == 0:
+            here = os.lseek(stream.fileno(), 0, os.SEEK_CUR)
+            tick(here - before)
+            before = here
+
+
+def _checkpoint(file: Path) -> tuple[int, float]:
+    digits = file.parent.name.rpartition("-")[2]
+    return (int(digits) if digits.isdigit() else 0, file.stat().st_mtime)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size if _kind(file) else 0
+    except OSError:
+        return 0
+
+
+def _nothing(path: Path) -> str:
+    known = "events.out.tfevents.*, *.csv, *.jsonl, *.wandb, trainer_state.json, metrics.json"
+    if path.is_dir():
+        return f"{path}: no log is in this folder: known are {known}"
+    return f"{path}: not a log that is known: known are {known}"
