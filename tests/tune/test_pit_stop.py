@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pitstop.core.errors import PitstopError
 from pitstop.tune import pit_stop
 from pitstop.tune.found import Found
 from pitstop.tune.plan import Wanted
@@ -26,3 +27,24 @@ def test_a_patch_says_how_to_apply_it_from_this_folder(at, tmp_path, monkeypatch
     assert ("-C" in command) is (at == "here")
     assert os.system(command) == 0
     assert "cudnn.benchmark = True" in (project / "train.py").read_text()
+
+
+def test_a_full_disk_is_said_in_the_report_and_does_not_cost_it(tmp_path, monkeypatch):
+    project = write(tmp_path / "project", train=TRAIN, net=NET)
+    monkeypatch.chdir(project)
+    asked = SimpleNamespace(words=["train.py"], typed=("train.py",), goal="time")
+    profile = SimpleNamespace(ranks=[evidence_of(project)], machine=None)
+    found = Found(kept=(Wanted("cudnn-benchmark"),))
+
+    def full(path, *_):
+        raise PitstopError(f"cannot write {path}: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pitstop.core.store.write_bytes", full)
+        kept = pit_stop._Kept(asked, Path("tuned.toml"), profile)
+        assert kept.write(found) == ""
+        (said,) = kept.problems
+        assert "tuned.toml: No space left" in said
+        (said,) = pit_stop._patched_if_it_can_be(asked, Path("tuned.toml"), found, profile)
+        assert "tuned.patch: No space left" in said
+    assert (kept.write(found), kept.problems) == ("tuned.toml", ())

@@ -163,14 +163,14 @@ def _search(asked: Session, course: Course, tuned: Path, profile: Report, screen
     finally:
         bench.close()
     written = kept.write(found)
-    patched = tuple(_patched(asked, tuned.with_suffix(".patch"), found, profile)) if written else ()
+    patched = _patched_if_it_can_be(asked, tuned, found, profile) if written else ()
     about = About(
         asked.name,
         asked.goal,
         shlex.join(masked_words(asked.typed)),
         written,
         _after(asked, course, found, profile, screen),
-        (*patched, *chosen.left_out),
+        (*kept.problems, *patched, *chosen.left_out),
     )
     return Result(tell(profile, found, about), found.interrupted)
 
@@ -235,7 +235,7 @@ def _after(
         run = look_closely(
             asked, Plan(found.kept), course.folder / "after", left_s, course.compiled
         )
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError, PitstopError):
         return None  # all else is known by now
     if run.ending.error or not run.evidence.steady:
         return None
@@ -258,17 +258,32 @@ class _Kept:
         self._goal = asked.goal
         self._path = path
         self._written = False
+        self.problems: tuple[str, ...] = ()  # why it is not there, at the last attempt
 
     def write(self, found: Found) -> str:
         """Its name; empty where nothing may be handed out, and then it is not there."""
         if proved(found, self._goal):
             proof = leading(found, self._goal) if found.proof else None
-            write_tuned(self._path, found.kept, proof, self._origin)
-            self._written = True
+            try:
+                write_tuned(self._path, found.kept, proof, self._origin)
+            except PitstopError as error:  # the search goes on: its report is worth more
+                self.problems = (str(error),)
+                return ""
+            self._written, self.problems = True, ()
             return str(self._path)
         if self._written:
             self._path.unlink(missing_ok=True)
         return ""
+
+
+def _patched_if_it_can_be(
+    asked: Session, tuned: Path, found: Found, profile: Report
+) -> tuple[str, ...]:
+    """What is said of the patch; no trouble with it comes between the user and the report."""
+    try:
+        return tuple(_patched(asked, tuned.with_suffix(".patch"), found, profile))
+    except PitstopError as error:
+        return (str(error),)
 
 
 def _patched(asked: Session, target: Path, found: Found, profile: Report) -> Iterator[str]:
