@@ -212,6 +212,7 @@ def vae_rows() -> Iterator[Row]:
     stock = [time_ms(run, 10) for run in runs]
     undo = accelerate_vae(vae, measure=runs[0])
     print(f"; accelerated {errors()}")
+    print(undo)
     eager = [(time_ms(run, 10), wall_ms(run, 10)) for run in runs]
     torch.cuda.reset_peak_memory_stats()
     runs[0]()

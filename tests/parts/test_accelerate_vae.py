@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from pitstop.parts import accelerate_vae, vae_functions
+from pitstop.parts import accelerate_vae, exchange_trial, vae_functions
 from pitstop.parts.vae_blocks import WideHeadProcessor
 from pitstop.parts.vae_functions import add_biases, add_biases_twin, fold_upsample, softmax_rows
 
@@ -103,7 +103,7 @@ def test_old_attention_is_exchanged(channels):
     assert torch.equal(block(x), expected)
 
 
-def test_a_diffusers_vae_keeps_its_numbers_and_comes_back(capsys):
+def test_a_diffusers_vae_keeps_its_numbers_and_comes_back():
     diffusers = pytest.importorskip("diffusers")
     vae = diffusers.AutoencoderKL(
         block_out_channels=(8, 264),  # a head of 264 is too wide for flash attention
@@ -115,7 +115,8 @@ def test_a_diffusers_vae_keeps_its_numbers_and_comes_back(capsys):
     x = torch.randn(1, 3, 8, 8)
     with torch.no_grad():
         expected, names = vae(x).sample, list(vae.state_dict())
-        undo = accelerate_vae(vae, measure=lambda: vae(x))
+        times_ms = iter(range(100, 0, -10))
+        undo = accelerate_vae(vae, measure=lambda: vae(x), clock=lambda _: next(times_ms))
         assert torch.allclose(vae(x).sample, expected, atol=1e-4)
         assert list(vae.state_dict()) == names
         processor = vae.decoder.mid_block.attentions[0].processor
@@ -127,8 +128,55 @@ def test_a_diffusers_vae_keeps_its_numbers_and_comes_back(capsys):
         changed = vae(x).sample
         undo()
         assert torch.allclose(vae(x).sample, changed, atol=1e-4)
-    assert "fused norm" in capsys.readouterr().err
+    assert str(undo).splitlines()[0] == "fused norm: 100.00 to 90.00 ms, 1.11x"
     assert vae.decoder.conv_in.weight.is_contiguous()
+
+
+def test_a_step_that_gains_nothing_is_left_alone_and_said():
+    blocks = nn.ModuleList([OldResidual(4, 4), Upsample(4), nn.Conv2d(4, 4, 1)])
+    classes = [type(each) for each in blocks.modules()]
+    times_ms = iter([10.0, 9.0, 8.9, 9.5, 4.5])  # fused norm, channels-last, residual, upsampling
+    undo = accelerate_vae(blocks, measure=lambda: None, clock=lambda _: next(times_ms))
+    assert [(each.name, each.kept) for each in undo.record] == [
+        ("fused norm", True),
+        ("channels-last", False),
+        ("one pass for biases and residual: OldResidual", False),
+        ("upsampling folded into its convolution: Upsample", True),
+    ]
+    assert blocks[2].weight.is_contiguous()
+    assert type(blocks[0]).forward.__qualname__ == "forward"  # its own, with the norm's SiLU
+    assert "channels-last: 9.00 to 8.90 ms, 1.01x: left alone" in str(undo)
+    undo()
+    assert [type(each) for each in blocks.modules()] == classes
+    assert str(accelerate_vae(nn.ModuleList([nn.Linear(1, 1)]))) == "nothing was exchanged"
+
+
+SMALL = {
+    "AutoencoderKL": {"block_out_channels": (8,), "norm_num_groups": 4, "latent_channels": 4},
+    "AutoencoderKLWan": {"base_dim": 4, "z_dim": 16, "dim_mult": [1, 1], "num_res_blocks": 1,
+                         "temperal_downsample": [False]},
+    "AutoencoderDC": {"encoder_block_out_channels": (8, 8), "decoder_block_out_channels": (8, 8),
+                      "encoder_layers_per_block": (1, 1), "decoder_layers_per_block": (1, 1),
+                      "encoder_block_types": "ResBlock", "decoder_block_types": "ResBlock",
+                      "latent_channels": 4, "attention_head_dim": 8},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_what_decodes_latents_can_be_timed_by_itself(name):
+    diffusers = pytest.importorskip("diffusers")
+    vae = getattr(diffusers, name)(**SMALL[name]).eval()
+    run = exchange_trial.decoding(vae, cells=4)
+    assert run().sample.shape[-1] % 4 == 0
+    times_ms = iter(range(100, 0, -10))
+    undo = accelerate_vae(vae, measure=run, clock=lambda _: next(times_ms))
+    assert undo.record
+    assert run().sample.isfinite().all()
+
+
+def test_what_is_no_vae_cannot():
+    assert exchange_trial.decoding(nn.Conv2d(1, 1, 1)) is None
+    assert exchange_trial.decoding(nn.Linear(1, 1)) is None
 
 
 def test_folded_upsampling_is_the_same_convolution():

@@ -11,13 +11,15 @@ Floor: 10.5 TFLOP at 790 TFLOP/s are 13.3 ms. Nothing is approximated: biases an
 summed in fp32 and rounded once; the upsampling kernel is the same sum of the same weights, rounded
 to the weights' type.
 
+A step that makes this VAE no faster on this GPU is left out: channels-last in a video VAE whose few
+2-D convolutions stand between 3-D ones, for instance, is a copy more at each of them.
+
 A causal video VAE gets ``causal_blocks`` instead. Not supported: blocks with an embedding (a
 UNet's) keep their own forward beyond the fused norm, and other 3-D convolutions keep their layout.
 """
 
-import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,54 +27,56 @@ from torch import nn
 
 from pitstop.parts import vae_blocks
 from pitstop.parts.causal_blocks import accelerate_causal
+from pitstop.parts.exchange_trial import Clock, Run, Trial, decoding, fastest_ms
 from pitstop.parts.fuse_group_norm import Undo, fuse_group_norm, subclass, swap_class
 
-Run = Callable[[], object]
-REPEATS = 5  # runs after one warm-up; the fastest counts, since noise only adds
+Exchanges = Iterator[tuple[str, Callable[[], Undo]]]
 
 
-def accelerate_vae(vae: nn.Module, compile: bool = False, measure: Run | None = None) -> Undo:  # noqa: A002
-    """Apply every step that fits to ``vae``, in place; call the result to undo them.
+def accelerate_vae(
+    vae: nn.Module,
+    compile: bool = False,  # noqa: A002
+    measure: Run | None = None,
+    clock: Clock = fastest_ms,
+) -> Undo:
+    """Apply every step that makes ``vae`` faster, in place; call the result to undo them.
 
-    Given ``measure``, a function that runs the VAE once, write each step's gain to stderr.
+    Each is timed by ``measure``, a function that runs the VAE once: by default, on a GPU, it
+    decodes a small latent. ``str()`` of the result says what was done, and what it gained.
     """
-    steps: list[tuple[str, Callable[[nn.Module], Undo]]] = [
-        ("fused norm", fuse_group_norm),
-        ("channels-last", _channels_last),
-        ("one pass for biases and residual", _residual_blocks),
-        ("upsampling folded into its convolution", _upsample_blocks),
-        ("attention of the wide head", _attention_blocks),
-        ("causal blocks", accelerate_causal),
-    ]
-    if compile:
-        steps.append(("compile", _compile))
-    before_ms = _report("as it was", measure, None)
-    done = []
-    for name, step in steps:
-        done.append(step(vae))
-        before_ms = _report(name, measure, before_ms)
-    return Undo(tuple(done))
+    on_gpu = next((each.is_cuda for each in vae.parameters()), False)
+    trial = Trial(measure or (decoding(vae) if on_gpu else None), clock)
+    for name, exchange in _exchanges(vae, compile):
+        trial.attempt(name, exchange)
+    return trial.done
 
 
-def _report(name: str, measure: Run | None, before_ms: float | None) -> float | None:
-    if measure is None:
-        return None
-    now_ms = _fastest_ms(measure)
-    gain = "" if before_ms is None else f"  {before_ms / now_ms:.2f}x"
-    sys.stderr.write(f"{name:40s} {now_ms:8.2f} ms{gain}\n")
-    return now_ms
+def _exchanges(vae: nn.Module, compiled: bool) -> Exchanges:
+    """Every step that may fit, in an order in which each finds what it needs."""
+    yield "fused norm", lambda: fuse_group_norm(vae)
+    yield "channels-last", lambda: _channels_last(vae)
+    biases = vae_blocks.residual_block, vae_blocks.residual_forward
+    yield from _blocks(vae, "one pass for biases and residual", *biases)
+    folded = vae_blocks.upsample_block, vae_blocks.upsample_forward
+    yield from _blocks(vae, "upsampling folded into its convolution", *folded)
+    wide = vae_blocks.attention_block, vae_blocks.attention_forward
+    yield from _blocks(vae, "attention of the wide head", *wide)
+    yield "attention of diffusers' wide head", lambda: _attention_processors(vae)
+    yield "causal blocks", lambda: accelerate_causal(vae)
+    if compiled:
+        yield "compile", lambda: _compile(vae)
 
 
-def _fastest_ms(run: Run) -> float:
-    def once() -> float:
-        start = time.perf_counter()
-        run()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        return 1e3 * (time.perf_counter() - start)
-
-    once()
-    return min(once() for _ in range(REPEATS))
+def _blocks(
+    vae: nn.Module,
+    name: str,
+    fits: Callable[[nn.Module], bool],
+    make: Callable[[vae_blocks.Forward], vae_blocks.Forward],
+) -> Exchanges:
+    """One step for each class of block."""
+    kinds = dict.fromkeys(type(each) for each in vae.modules() if fits(each))
+    for kind in kinds:
+        yield f"{name}: {kind.__name__}", partial(_exchange, vae, kind, fits, make)
 
 
 def _channels_last(vae: nn.Module) -> Undo:
@@ -84,30 +88,21 @@ def _channels_last(vae: nn.Module) -> Undo:
             each.data = each.data.contiguous(memory_format=layout)
 
     lay_out(torch.channels_last)
-    return Undo((lambda: lay_out(torch.contiguous_format),))
-
-
-def _residual_blocks(vae: nn.Module) -> Undo:
-    return _exchange(vae, vae_blocks.residual_block, vae_blocks.residual_forward)
-
-
-def _upsample_blocks(vae: nn.Module) -> Undo:
-    return _exchange(vae, vae_blocks.upsample_block, vae_blocks.upsample_forward)
+    return Undo((lambda: lay_out(torch.contiguous_format),) if changed else ())
 
 
 def _exchange(
     vae: nn.Module,
+    kind: Any,
     fits: Callable[[nn.Module], bool],
     make: Callable[[vae_blocks.Forward], vae_blocks.Forward],
 ) -> Undo:
-    """Give every block that fits, and agrees on a trial, the new forward."""
+    """Give every block of a class that fits, and agrees on a trial, the new forward."""
     steps = []
-    made: dict[Any, Any] = {}
-    for block in list(vae.modules()):
-        kind: Any = type(block)
+    new = make(kind.forward)
+    for block in [each for each in vae.modules() if type(each) is kind]:
         if "forward" in vars(block) or not fits(block):
             continue
-        new = made.setdefault(kind, make(kind.forward))
         if vae_blocks.agree(block, kind.forward, new):
             steps.append(swap_class(block, subclass(kind, new)))
             steps.append(_forget(block))
@@ -118,10 +113,8 @@ def _forget(block: nn.Module) -> Callable[[], None]:
     return lambda: vars(block).pop("_pitstop_folded", None) and None
 
 
-def _attention_blocks(vae: nn.Module) -> Undo:
-    exchanged = _exchange(vae, vae_blocks.attention_block, vae_blocks.attention_forward)
-    wide = [_set_processor(block) for block in vae.modules() if vae_blocks.wide_head(block)]
-    return Undo((exchanged, *wide))
+def _attention_processors(vae: nn.Module) -> Undo:
+    return Undo(tuple(_set_processor(each) for each in vae.modules() if vae_blocks.wide_head(each)))
 
 
 def _set_processor(block: Any) -> Undo:

@@ -27,10 +27,31 @@ PROBE_TOLERANCE = 2e-2  # relative; bf16 weights round to 4e-3, another function
 
 
 @dataclass(frozen=True, slots=True)
+class Exchanged:
+    """What was exchanged, and what that gained where it was timed."""
+
+    name: str
+    before_ms: float | None = None
+    after_ms: float | None = None
+    kept: bool = True  # else it was no gain, and the model has its own
+
+    def __str__(self) -> str:
+        if self.before_ms is None or self.after_ms is None:
+            return f"{self.name}: not timed"
+        times = f"{self.before_ms:.2f} to {self.after_ms:.2f} ms"
+        gain = f"{self.before_ms / self.after_ms:.2f}x"
+        return f"{self.name}: {times}, {gain}" + ("" if self.kept else ": left alone")
+
+
+@dataclass(frozen=True, slots=True)
 class Undo:
-    """Call it to put the model back as it was."""
+    """Call it to put the model back as it was; ``str()`` of it says what was done."""
 
     steps: tuple[Step, ...]
+    record: tuple[Exchanged, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.record)) or "nothing was exchanged"
 
     def __call__(self) -> None:
         """Undo the last step first."""
@@ -75,11 +96,13 @@ class FusedSequential(nn.Sequential):
 def fuse_group_norm(model: nn.Module) -> Undo:
     """Make every GroupNorm in ``model`` a fused one, with the SiLU after it where there is one."""
     steps = [swap_class(norm, new) for norm, new in list(_norms(model))]
+    norms = len(steps)
     for module in model.modules():
         made = _fused_block(module)
         if made is not None:
             steps.append(swap_class(module, made))
-    return Undo(tuple(steps))
+    done = [Exchanged(f"{norms} GroupNorm, {len(steps) - norms} blocks with SiLU")]
+    return Undo(tuple(steps), tuple(done) if steps else ())
 
 
 def swap_class(module: nn.Module, new: type[nn.Module]) -> Step:
