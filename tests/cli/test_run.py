@@ -32,9 +32,9 @@ def told(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tuned.toml").write_text(TUNED)
 
-    def run(text, *before):
+    def run(text, *before, arguments=()):
         (tmp_path / "train.py").write_text(text)
-        code = main.run(["run", "--with", "tuned.toml", *before, "train.py"])
+        code = main.run(["run", "--with", "tuned.toml", *before, "train.py", *arguments])
         said = capfd.readouterr().err.splitlines()
         return code, [line for line in said if line.startswith("pitstop:")]
 
@@ -70,5 +70,35 @@ def test_a_run_in_which_no_change_took_hold_names_each(told):
 def test_a_run_in_which_one_took_hold_is_none(told):
     pytest.importorskip("torch")
     code, (said,) = told(TRAINS)
+    assert code == 0
+    assert said.startswith("pitstop: cudnn-benchmark did not take hold: ")
+
+
+RANKS = """
+import sys
+import torch
+import torch.distributed as dist
+
+def train(meeting):
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=0, world_size=1)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.randn(2, 4)).mean().backward()
+    optimizer.step()
+    assert optimizer.param_groups[0]["fused"]
+
+if __name__ == "__main__":
+    context = torch.multiprocessing.get_context(sys.argv[1])
+    started = context.Process(target=train, args=sys.argv[2:])
+    started.start()
+    started.join()
+    sys.exit(started.exitcode)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_a_rank_that_the_script_starts_is_changed_as_well(method, told, tmp_path):
+    pytest.importorskip("torch")
+    code, (said,) = told(RANKS, arguments=(method, str(tmp_path / "meeting")))
     assert code == 0
     assert said.startswith("pitstop: cudnn-benchmark did not take hold: ")

@@ -11,7 +11,6 @@ pytest.importorskip("torch")
 
 from pitstop.core.evidence import Evidence
 from pitstop.tune.activity import Activity
-from pitstop.tune.plan import RANKED
 from pitstop.tune.readings import read
 
 
@@ -62,6 +61,6 @@ def test_a_process_without_standard_output_says_nothing(counted, monkeypatch):
     assert counted(lambda activity: activity.called()) == (1, 0)
 
 
-def test_what_launches_ranks_tells_nothing(counted, tmp_path):
-    (tmp_path / RANKED).touch()
+def test_only_the_first_rank_tells(counted, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
     assert counted(say) == (None, None)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pitstop.profile.recorder import Recorder
 
 _active: "list[Recorder]" = []  # the one recorder of this process, for ``pitstop.step``
+_begun: "list[Options]" = []  # what was done to this process, or to that which it is a fork of
 
 
 def attach() -> None:
@@ -47,10 +48,13 @@ def mark(begins: bool) -> None:
 
 
 def begin_again(options: Options) -> None:
-    """Record this process, which a recorded one has started; a fork has its parent's hooks."""
+    """Do to this process what was done to the one that has started it; a fork has its hooks."""
     for recorder in _active:
         recorder.undo()
-    _record(options, [])
+    if options.record:
+        _record(options, [])
+    elif not _begun:
+        _begin(options)
 
 
 def close() -> None:
@@ -64,9 +68,14 @@ def _not_recording(error: Exception) -> None:
 
 
 def _begin(options: Options) -> None:
+    _begun.append(options)
     begun = [_start(name, argument) for name, argument in options.also]
     if options.record:
         _record(options, [each for each in begun if each is not None])
+    else:
+        from pitstop.profile.ranks import follow  # noqa: PLC0415 multiprocessing, not before
+
+        follow(options)
 
 
 def _start(name: str, argument: str) -> Any:

@@ -1,8 +1,8 @@
 """Ranks: processes that the script starts itself, and that meet in a process group.
 
 What multiprocessing starts is left alone: mostly it is a loader's worker. But a process that joins
-a group of several is a rank, as one of torchrun's is, and is recorded from then on. Without torch
-in it, it is not even looked at.
+a group is a rank, as one of torchrun's is: from then on it is recorded, or changed where the script
+is. Without torch in it, it is not even looked at.
 """
 
 import os
@@ -15,11 +15,11 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 from pitstop.profile import attach
-from pitstop.profile.attempt import attempt, leave_no_trace
+from pitstop.profile.attempt import attempt, ignore, leave_no_trace
 from pitstop.profile.options import Options
 
 if TYPE_CHECKING:
-    from pitstop.profile.patch import Function, Undo
+    from pitstop.profile.patch import Function, Given, Undo
     from pitstop.profile.recorder import Recorder
 
 NO_RANKS = ("torch.utils.data", "multiprocessing", "concurrent")  # whose targets are helpers
@@ -34,7 +34,7 @@ class Entry:
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Run the target; what is recorded is written, however it ends."""
-        attempt(_record_when_joined, self.options)
+        attempt(_begin_when_joined, self.options)
         try:
             return self.target(*arguments, **named)
         except BaseException as error:
@@ -49,22 +49,36 @@ def processes(recorder: "Recorder") -> "Undo":
     from pitstop.profile.patch import patch, told  # noqa: PLC0415 needs torch: a child may have none
 
     def build(original: "Function") -> "Function":
-        return told(original, lambda given: _prepare(recorder, given[0][0]), failed=recorder.fail)
+        def prepare(given: "Given") -> None:
+            if recorder.alive:
+                _prepare(recorder.options, given[0][0])
+
+        return told(original, prepare, failed=recorder.fail)
 
     return patch((BaseProcess,), "start", build)
 
 
-def _prepare(recorder: "Recorder", process: Any) -> None:
+def follow(options: Options) -> None:
+    """Let ranks that are started from now on be changed as this process is, unrecorded."""
+    from pitstop.profile.patch import patch, told  # noqa: PLC0415 likewise
+
+    def build(original: "Function") -> "Function":
+        return told(original, lambda given: _prepare(options, given[0][0]), failed=ignore)
+
+    patch((BaseProcess,), "start", build)
+
+
+def _prepare(options: Options, process: Any) -> None:
     """Give a process that is about to start our entry, which a spawned one must be able to load."""
     target = process._target
     module = getattr(target, "__module__", None) or ""
     importable = PathFinder.find_spec("pitstop", sys.path) is not None
-    if target is not None and importable and recorder.alive and not module.startswith(NO_RANKS):
-        process._target = Entry(target, replace(recorder.options, also=()))
+    if target is not None and importable and not module.startswith(NO_RANKS):
+        process._target = Entry(target, replace(options, also=()) if options.record else options)
 
 
-def _record_when_joined(options: Options) -> None:
-    """In the started process: record it once it is one of several in a group."""
+def _begin_when_joined(options: Options) -> None:
+    """In the started process: it is a rank once it has joined a group, of itself alone perhaps."""
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if distributed is None or not distributed.is_available():
         return
@@ -72,9 +86,8 @@ def _record_when_joined(options: Options) -> None:
 
     def joined(*_: Any) -> None:
         undo()
-        if distributed.get_world_size() > 1:
-            with _rank_told(distributed.get_rank()):
-                attach.begin_again(options)
+        with _rank_told(distributed.get_rank()):
+            attach.begin_again(options)
 
     def build(original: "Function") -> "Function":
         return told(original, lambda _: True, joined)

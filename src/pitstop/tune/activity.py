@@ -35,7 +35,7 @@ class Activity:
 
     def write(self) -> None:
         """What was done, all in all."""
-        if speaks(self._path.parent):
+        if speaks():
             with suppress(OSError):  # no count is as good as none that was written
                 self._path.write_text(json.dumps(self._found), encoding="utf-8")
 

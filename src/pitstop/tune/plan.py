@@ -20,7 +20,6 @@ BEGIN = (
 LEARNING_STEPS = 3  # in which it is looked at: the warm-up, whose time does not count
 CHANGES, BATCHES = "changes.json", "batches.jsonl"
 LEARNING = "learning.jsonl"
-RANKED = "ranked"  # there where a rank has answered
 OUTPUTS, VALUES = "outputs.json", "outputs.f32"
 ACTIVITY, CALLS, LINES = "activity.json", "calls", "lines"
 
@@ -73,25 +72,31 @@ class Outcome:
 
 
 def read_outcomes(folder: Path) -> list[Outcome]:
-    """What became of each change, in the order of the plan; none where the run never began."""
-    return [Outcome(**each) for each in _read(folder / CHANGES)]
+    """What became of each change, in the order of the plan; none where the run never began.
+
+    Ranks that the script starts tell by themselves: where one was changed, that counts, else what
+    the latest of them tells.
+    """
+    files = folder.glob(f"*-{CHANGES}")
+    latest = sorted(files, key=lambda path: int(path.name.partition("-")[0]), reverse=True)
+    told = [[Outcome(**each) for each in _read(path)] for path in latest]
+    return [
+        max(each, key=lambda one: one.applied) for each in zip(*filter(None, told), strict=True)
+    ]
 
 
 def write(folder: Path, name: str, rows: list[Outcome]) -> None:
     """Write answers so that a reader sees all of them or those of before."""
-    if not speaks(folder):
+    if not speaks():
         return
-    if "RANK" in os.environ:
-        (folder / RANKED).touch()
     new = folder / f"{name}.{os.getpid()}"
     new.write_text(json.dumps([asdict(row) for row in rows]), encoding="utf-8")
-    new.replace(folder / name)
+    new.replace(folder / (f"{os.getpid()}-{name}" if name == CHANGES else name))
 
 
-def speaks(folder: Path) -> bool:
-    """Whether this process tells for all; not where it has only launched those that do."""
-    rank = os.environ.get("RANK")
-    return rank == "0" or (rank is None and not (folder / RANKED).exists())
+def speaks() -> bool:
+    """Whether this process tells for all ranks that torchrun has started with it."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
