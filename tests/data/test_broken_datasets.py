@@ -1,5 +1,6 @@
 """Whole datasets give no finding; broken in one way each, they give one that says how."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from PIL import Image
 from safetensors.numpy import save_file
 
 from data.builders import classes, clips, pairs, picture
+from pitstop.cli.main import run
 from pitstop.data.examine import examine
 from pitstop.data.read import Plan, read_dataset
 
@@ -193,7 +195,7 @@ def test_archives_are_not_opened_and_no_empty_dataset(tmp_path):
     (tmp_path / "train/shard-000.tar").write_bytes(b"x")
     report = examine(read_dataset(tmp_path))
     assert report.findings == ()
-    assert "1 archive or table" in report.notes[0]
+    assert "1 file of other kinds" in report.notes[0]
 
 
 def test_a_class_missing_in_one_split(tmp_path):
@@ -275,3 +277,89 @@ def test_files_that_hold_code_are_told_and_never_run(tmp_path, monkeypatch, writ
     assert set(findings) == {"PIT119"}
     assert words in findings["PIT119"].message
     assert not (tmp_path / "was-here").exists()
+
+
+def whole_but_odd(function):
+    ODD.append(pytest.param(function, id=function.__name__))
+    return function
+
+
+ODD = []
+
+
+@whole_but_odd
+def masks_that_are_equal(root):
+    for index in range(6):
+        picture(root / f"images/{index}.jpg")
+        picture(root / f"masks/{index}.png", seed=1)
+
+
+@whole_but_odd
+def pictures_with_label_files_for_most(root):
+    for split in ("train", "val"):
+        (root / "labels" / split).mkdir(parents=True)
+        for index in range(6):
+            picture(root / "images" / split / f"{index}.jpg")
+            if index:
+                (root / "labels" / split / f"{index}.txt").write_text("0 0.5 0.5 1 1")
+
+
+@whole_but_odd
+def spikes_of_a_kind_that_is_not_read(root):
+    for clip in range(3):
+        for frame in range(6):
+            picture(root / f"train/c{clip}/sharp/{frame:04d}.png")
+            picture(root / f"train/c{clip}/blur/{frame:04d}.png")
+        (root / f"train/c{clip}/spike").mkdir()
+        (root / f"train/c{clip}/spike/0000.dat").write_bytes(b"x")
+
+
+@whole_but_odd
+def tensors_whose_shapes_vary(root):
+    for index in range(12):
+        np.save(root / f"{index}.npy", np.zeros((index % 5 + 1, 4), np.float32))
+
+
+@whole_but_odd
+def low_resolution_rounded_up(root):
+    for index, height in enumerate((96, 97, 98, 99, 100, 101)):
+        picture(root / f"HR/{index}.png", size=(128, height))
+        picture(root / f"LR/{index}x4.png", size=(32, -(-height // 4)))
+
+
+@whole_but_odd
+def splits_with_a_year(root):
+    for split in ("train2017", "val2017"):
+        for index in (9, 25, 30, 785, 2006):
+            picture(root / split / f"{index:012d}.jpg")
+    (root / "annotations").mkdir()
+    (root / "annotations/instances_train2017.json").write_text("{}")
+
+
+@whole_but_odd
+def black_frames_of_masks(root):
+    for index in range(4):
+        picture(root / f"images/{index}.jpg")
+        (root / "masks").mkdir(exist_ok=True)
+        Image.new("L", (32, 24)).save(root / f"masks/{index}.png")
+
+
+@whole_but_odd
+def frames_in_steps_of_five(root):
+    for clip in ("bear", "dance"):
+        for frame in range(0, 50, 5):
+            picture(root / "train" / clip / f"{frame:05d}.jpg")
+
+
+@pytest.mark.parametrize("build", ODD)
+def test_what_is_odd_and_right_gives_no_finding(tmp_path, build):
+    build(tmp_path)
+    assert found(tmp_path) == {}
+
+
+def test_a_name_that_is_no_text_can_be_told(tmp_path, capsysbinary):
+    (tmp_path / os.fsdecode(b"caf\xe9\x1b[31m.png")).write_bytes(b"")
+    assert run(["data", str(tmp_path)]) == 1
+    printed = capsysbinary.readouterr().out
+    assert b"PIT119 Empty: caf" in printed
+    assert b"\x1b" not in printed

@@ -83,7 +83,7 @@ CASES = {
     ),
     "stepped per micro-batch": (
         changed("lr", lambda step, _: 1e-3 * max(0.0, 1 - step / 100)),
-        "PIT705", "lr is at its floor from step 96 of 399 and stays there",
+        "PIT705", "lr is at its floor from step 100 of 399 and stays there",
     ),
     "cosine that comes back": (
         changed("lr", lambda step, _: 1e-3 * (1 + math.cos(math.pi * step / 100)) / 2),
@@ -148,6 +148,27 @@ def test_what_rose_before_a_nan_is_named():
     assert "clip" in finding.cure
     assert [curve.name for curve in finding.curves] == ["train/loss", "train/grad_norm"]
     assert finding.mark == 200
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"val/ap_small": [0.3 if step % 20 == 0 else NAN for step in range(STEPS)]},
+        {"lr": [1e-3 * 0.97 ** (step // 2) for step in range(STEPS)]},
+        {"lr": [1e-3 * 0.1 ** (step // 130) for step in range(STEPS)]},
+        {"lr": [1e-3] * STEPS},
+        {"lr": [1e-3 * (1 + math.cos(math.pi * (step % 100) / 100)) / 2 for step in range(STEPS)]},
+        {"loss_scale": [1.0] * STEPS, "data_time": [0.1 + step for step in range(STEPS)]},
+    ],
+    ids=["sparse", "exponential", "steps", "constant", "restarts", "others"],
+)
+def test_what_is_usual_gives_no_finding(own):
+    assert found(healthy(own=own)) == {}
+
+
+def test_a_metric_of_nothing_is_a_warning_only():
+    findings = found(healthy(own={"val/ap_small": [NAN] * STEPS}))
+    assert findings["PIT701"].severity == "warning"
 
 
 def test_a_scaler_that_tries_is_no_trouble():

@@ -45,8 +45,7 @@ class Folder:
 
     path: str  # relative to the dataset, with slashes; empty: the dataset itself
     files: tuple[Files, ...] = ()
-    others: int = 0  # files of no kind that is read here
-    packed: int = 0  # of these, archives and tables that may hold samples: tar, parquet, LMDB
+    others: int = 0  # files that may hold samples, of a kind that is not read here: tar, dat, h5
     folders: int = 0  # directly in it
 
 

@@ -45,7 +45,7 @@ def _verdict(dataset: Dataset, findings: Sequence[Finding]) -> str:
     if warnings:
         return f"This dataset can be used, with {count(warnings, 'warning')}."
     if not dataset.files and not dataset.stores:
-        return "Nothing could be looked at: this dataset is in archives."
+        return "Nothing could be looked at: these files are of kinds that are not read here."
     if dataset.opened < dataset.files:
         opened = f"{dataset.opened:,} of {number(dataset.files, 'file')}"
         return f"Nothing is wrong with the {opened} that were opened."
@@ -183,11 +183,8 @@ def _notes(dataset: Dataset) -> Iterator[str]:
         yield "Pictures were not decoded: pip install pillow. Only their ends were looked at."
     if any(role.kind == "video" and role.decode_ms is None for role in dataset.roles):
         yield "Videos were not decoded: pip install av. Only their boxes were followed."
-    if packed := sum(place.folder.packed for place in dataset.places):
-        yield (
-            f"{number(packed, 'archive or table', 'archives and tables')} (tar, parquet, h5 ...) "
-            "were not opened."
-        )
+    if others := sum(place.folder.others for place in dataset.places):
+        yield f"{number(others, 'file')} of other kinds (such as tar, dat, h5) were not looked at."
     if dataset.roles and not dataset.step_ms:
         yield "--step-ms N --batch B says how many workers a step of N ms needs."
     yield from (

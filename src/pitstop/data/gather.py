@@ -3,21 +3,21 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from itertools import combinations
 from pathlib import PurePosixPath
 from statistics import fmean
 
 from pitstop.data.dataset import Examples, Place, Problem, Role
-from pitstop.data.layout import main_files
+from pitstop.data.layout import LABELS, main_files
 from pitstop.data.look import Look
 from pitstop.data.names import checksum, stem_of
 from pitstop.data.walk import more
 
 MOST_REMEMBERED = 200_000  # files compared by content and size, some 100 MB; the rest is not
-RARE = 0.1  # of the tensors: where more of them differ, their shapes are meant to vary
+USUAL = 0.7  # of the files have one shape or factor; below that they are meant to vary
 MOSTLY_BLACK = 0.5  # of the opened files: from there on they are masks, and black is a value
 MOST_SHAPES = 10_000  # different ones that are counted
+Sized = tuple[str, tuple[int, int]]  # a path, and its width and height
 DECODERS: dict[str, str] = {"picture": "Pillow", "tensor": "Pitstop's reader", "video": "av"}
 
 
@@ -76,7 +76,7 @@ class Gathered:
         self.by_content: dict[int, tuple[str, int]] = {}
         self.same: dict[str, Examples] = defaultdict(Examples)
         self.leaked = Examples()
-        self.partners: dict[int, dict[str, tuple[str, tuple[int, int]]]] = {}
+        self.partners: dict[int, dict[str, Sized]] = {}
         self.opened = 0
         self.video_frames = 0
         self.forgotten = False
@@ -96,7 +96,8 @@ class Gathered:
         if len(self.by_content) >= MOST_REMEMBERED:
             self.forgotten = True
             return
-        if look.job.kind == "picture" and look.digest and not look.black:
+        told_apart = not look.plain and not LABELS.search(place.role)
+        if look.job.kind == "picture" and look.digest and told_apart:
             self._compare_content(look, place)
         if place.role and look.job.kind == "picture" and look.size != (0, 0):
             self._remember_size(look, place)
@@ -122,19 +123,18 @@ class Gathered:
 
     def unequal(self) -> list[Problem]:
         """Partners whose sizes differ by another factor than usual."""
-        pairs = [
-            (one, other, partners[one], partners[other])
-            for partners in self.partners.values()
-            for one, other in combinations(sorted(partners), 2)
-        ]
-        ratios = Counter((one, other, _ratio(a[1], b[1])) for one, other, a, b in pairs)
-        usual: dict[tuple[str, str], tuple[Fraction, Fraction]] = {}
-        for (one, other, ratio), _ in ratios.most_common():
-            if ratio[0] == ratio[1]:
-                usual.setdefault((one, other), ratio)
+        pairs: dict[tuple[str, str], list[tuple[Sized, Sized]]] = defaultdict(list)
+        for partners in self.partners.values():
+            for one, other in combinations(sorted(partners), 2):
+                pairs[one, other].append((partners[one], partners[other]))
         found: dict[str, Examples] = defaultdict(Examples)
-        for one, other, a, b in pairs:
-            if _ratio(a[1], b[1]) != usual.get((one, other)):
+        for (one, other), sizes in pairs.items():
+            factors = Counter(a[1][0] / b[1][0] for a, b in sizes)
+            factor = factors.most_common(1)[0][0]
+            odd = [(a, b) for a, b in sizes if not _fits(a[1], b[1], factor)]
+            if len(odd) > (1 - USUAL) * len(sizes):
+                continue  # they are not meant to have one factor
+            for a, b in odd:
                 told = f"{a[0]} ({_times(a[1])}) and {b[0]} ({_times(b[1])})"
                 found[f"{one} and {other}"] = more(found[f"{one} and {other}"], told)
         return [Problem("unequal", examples, where) for where, examples in found.items()]
@@ -145,9 +145,9 @@ class Gathered:
             Problem(f"{shape} instead of {usual}", role.odd[shape], name)
             for name, role in self.roles.items()
             if role.kinds.most_common(1)[0][0] == "tensor"
-            for usual in [role.shapes.most_common(1)[0][0]]
-            for shape, number in role.shapes.items()
-            if number <= RARE * role.opened and shape != usual
+            for usual, often in role.shapes.most_common(1)
+            for shape in role.shapes
+            if often >= USUAL * role.opened and shape != usual
         ]
 
     def black(self) -> list[Problem]:
@@ -192,8 +192,10 @@ def problems(found: dict[str, Examples]) -> tuple[Problem, ...]:
     return tuple(Problem(what, examples) for what, examples in found.items())
 
 
-def _ratio(one: tuple[int, int], other: tuple[int, int]) -> tuple[Fraction, Fraction]:
-    return Fraction(one[0], other[0]), Fraction(one[1], other[1])
+def _fits(one: tuple[int, int], other: tuple[int, int], factor: float) -> bool:
+    """Whether one is the other by the factor, but for what is lost when a size is rounded."""
+    slack = max(1.0, factor)
+    return all(abs(a - factor * b) < slack for a, b in zip(one, other, strict=True))
 
 
 def _times(size: tuple[int, int]) -> str:

@@ -8,60 +8,19 @@ from dataclasses import dataclass
 from pitstop.data.dataset import Files, Folder, Place
 
 SPLIT = re.compile(
-    r"^(?:(?P<before>.+)[_-])?(?P<split>train|training|val|valid|validation|test|testing|eval)"
+    r"^(?:(?P<before>.+)[_-])?(?P<split>(?:train|training|val|valid|validation|test|testing|eval)(?:\d{4})?)"
     r"(?:[_-](?P<after>\D.*)|(?P<side>[AB]))?$",
     re.IGNORECASE,
 )
-ROLE_WORDS = frozenset(
-    [
-        "blur",
-        "blurred",
-        "blurry",
-        "sharp",
-        "gt",
-        "hq",
-        "lq",
-        "hr",
-        "lr",
-        "input",
-        "inputs",
-        "target",
-        "targets",
-        "noisy",
-        "noise",
-        "clean",
-        "rain",
-        "rainy",
-        "hazy",
-        "haze",
-        "clear",
-        "mask",
-        "masks",
-        "label",
-        "labels",
-        "annotation",
-        "annotations",
-        "depth",
-        "flow",
-        "spike",
-        "spikes",
-        "voxel",
-        "voxels",
-        "vox",
-        "event",
-        "events",
-        "low",
-        "high",
-        "ref",
-        "reference",
-        "rgb",
-        "image",
-        "images",
-        "img",
-        "condition",
-        "a",
-        "b",
-    ]
+ROLE = re.compile(
+    r"(^|[_-])(blur|blurred|blurry|sharp|gt|hq|lq|hr|lr|inputs?|targets?|nois[ey]|noisy|clean|rainy?"
+    r"|hazy|haze|clear|masks?|labels?|annotations?|depth|flow|spikes?|voxels?|vox|events?|low|high"
+    r"|ref|reference|rgb|images?|img|condition|[ab])($|[_-])",
+    re.IGNORECASE,
+)
+LABELS = re.compile(  # many of them are equal, and rightly so
+    r"(^|[_-])(masks?|labels?|annotations?|depth|seg|segmentation|alpha|trimap)($|[_-])",
+    re.IGNORECASE,
 )
 MOST_SPLITS = 12  # folders beside a split; where there are more, "train" is a class, a vehicle
 MOST_ROLES = 12  # different names; where there are more they are clips or classes
@@ -93,7 +52,7 @@ def arrange(folders: Sequence[Folder]) -> Arranged:
     for folder in folders:
         split, parts = rest[folder.path]
         role = roles.get(parts, "") or _empty_role(folder, above)
-        if main_files(folder) or role or folder.packed or (folder.path and not folder.folders):
+        if main_files(folder) or role or folder.others or (folder.path and not folder.folders):
             item = "/".join(part for part in parts if part != role) if role else "/".join(parts)
             places.append(Place(folder, split, item, role))
     names = tuple(dict.fromkeys(split for split, _ in rest.values() if split))
@@ -136,7 +95,7 @@ def _roles(
     """The role of each folder, by its parts; nothing where folders have none."""
     for index in (-1, 0, -2):
         fitting = [
-            each for each in parts if len(each) > index >= -len(each) and _is_role(each[index])
+            each for each in parts if len(each) > index >= -len(each) and ROLE.search(each[index])
         ]
         names = {each[index].lower() for each in fitting}
         if len(fitting) >= MOSTLY * len(parts) and 1 < len(names) <= MOST_ROLES:
@@ -165,14 +124,10 @@ def _have_partners(folders: Sequence[Folder]) -> bool:
     return any(number > 1 for number in sums.values())
 
 
-def _is_role(name: str) -> bool:
-    return any(word in ROLE_WORDS for word in re.split(r"[_\-]", name.lower()))
-
-
 def _empty_role(folder: Folder, above: set[str]) -> str:
     """The name of a folder that holds nothing, where the folders beside it are roles."""
     parent, _, name = folder.path.rpartition("/")
-    empty = not folder.folders and not main_files(folder)
+    empty = not (folder.folders or folder.files or folder.others)
     return name if empty and parent in above else ""
 
 

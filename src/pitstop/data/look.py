@@ -36,6 +36,7 @@ class Look:
     numbers: float = 0.0
     frames: int = 0
     black: bool = False
+    plain: bool = False  # of one colour throughout
     digest: int = 0  # of all its bytes
     bytes: int = 0
     read_ms: float | None = None
@@ -98,6 +99,7 @@ def _of_picture(job: Job, picture: Picture) -> Look:
         size=(picture.width, picture.height),
         numbers=float(picture.width * picture.height * picture.channels),
         black=picture.black,
+        plain=picture.plain,
         decode_ms=picture.decode_ms,
         faster=picture.faster,
     )

@@ -58,7 +58,7 @@ def _folders(items: Items, usual: list[str]) -> Iterator[Problem]:
         for roles in items.values():
             if role not in roles:
                 missing = more(missing, _beside(next(iter(roles.values())), role))
-            elif not roles[role].count:
+            elif not roles[role].count and not roles[role].folder.others:
                 empty = more(empty, roles[role].folder.path)
         if empty:
             yield Problem("empty", empty, role)

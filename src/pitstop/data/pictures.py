@@ -24,6 +24,7 @@ class Picture:
     mode: str
     channels: int
     black: bool
+    plain: bool  # of one colour throughout
     decode_ms: float | None
     faster: tuple[tuple[str, float], ...] = ()  # other decoders and their time
 
@@ -76,7 +77,8 @@ def _decode(data: bytes, suffix: str) -> Picture:
         black = image.mode in {"L", "RGB", "RGBA", "1"} and all(top <= BLACK for _, top in colours)
         channels = len(image.getbands())
         return Picture(
-            image.width, image.height, image.mode, channels, black, took_ms,
+            image.width, image.height, image.mode, channels, black,
+            all(low == high for low, high in bands), took_ms,
             tuple(_others(data)) if suffix in {".jpg", ".jpeg", ".jpe"} else (),
         )  # fmt: skip
 

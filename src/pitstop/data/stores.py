@@ -24,7 +24,7 @@ LONGEST_NAME = 4096
 def stores_of(root: Path, folders: Iterable[Folder]) -> Iterator[Store]:
     """The stores among the folders."""
     for folder in folders:
-        if folder.others:
+        if folder.others or folder.files:
             yield from _in_folder(root, folder.path)
 
 

@@ -20,7 +20,8 @@ def clips_in_two_splits(root: Path, places: Sequence[Place]) -> Examples:
     """Clips and classes with equal files in all of their folders, in different splits."""
     clips: dict[tuple[str, str], Clip] = defaultdict(list)
     for place in places:
-        clips[place.split, place.item].append(place)
+        if main_files(place.folder):
+            clips[place.split, place.item].append(place)
     alike: dict[tuple[int, int], list[Clip]] = defaultdict(list)
     for clip in clips.values():
         alike[_size(clip)].append(clip)

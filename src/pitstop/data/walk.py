@@ -19,7 +19,7 @@ SUFFIXES: dict[Kind, str] = {
 KINDS: dict[str, Kind] = {
     f".{suffix}": kind for kind, suffixes in SUFFIXES.items() for suffix in suffixes.split()
 }
-PACKED = {".tar", ".tgz", ".zip", ".parquet", ".arrow", ".h5", ".hdf5", ".tfrecord", ".mdb"}
+ABOUT = {"", ".json", ".yaml", ".yml", ".md", ".csv", ".xml", ".py", ".sh", ".log", ".html", ".pdf"}
 NOT_DATA = {"__pycache__", "__MACOSX", "@eaDir", "lost+found"}  # what systems leave behind
 
 
@@ -74,7 +74,7 @@ class Walk:
 
     def _one(self, path: str) -> tuple[Folder, list[str]]:
         tallies: dict[Kind, _Tally] = {}
-        inside, others, packed = [], 0, 0
+        inside, others = [], 0
         for entry in self._entries(path):
             name = f"{path}/{entry.name}" if path else entry.name
             if entry.is_dir():
@@ -84,15 +84,14 @@ class Walk:
             stem, suffix = split_name(entry.name)
             kind = KINDS.get(suffix)
             if kind is None or not entry.is_file():
-                others += 1
-                packed += suffix in PACKED
+                others += suffix not in ABOUT
                 continue
             size = entry.stat().st_size
             if size == 0:
                 self.zero_length = more(self.zero_length, name)
             tallies.setdefault(kind, _Tally()).add(stem_of(stem), suffix, size)
         files = tuple(tallies[kind].files(kind) for kind in sorted(tallies))
-        return Folder(path, files, others, packed, len(inside)), inside
+        return Folder(path, files, others, len(inside)), inside
 
     def _entries(self, path: str) -> Iterator["os.DirEntry[str]"]:
         with os.scandir(self.root / path) as entries:

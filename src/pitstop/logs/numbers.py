@@ -1,20 +1,31 @@
 """Numbers: what a series does, as few plain facts as the rules need. Pure."""
 
 from collections.abc import Sequence
-from itertools import islice
-from math import isfinite
+from itertools import islice, pairwise
+from math import isfinite, isnan
 from statistics import median
 
 from pitstop.core.finding import Curve
 from pitstop.logs.history import Series
 
 MOST_DRAWN = 300  # points of a curve: more are not seen in a frame of 720
+SPARSE = 3  # numbers at least
+MOSTLY = 0.9  # of them have NaN on both sides
 NORMAL = 1.4826  # times the median deviation is the standard deviation of a normal noise
 
 
 def first_bad(series: Series) -> int | None:
-    """The position of the first number that is not finite."""
+    """The position of the first number that is not finite, unless NaN says "not measured"."""
+    if _is_sparse(series.values):
+        return None
     return next((place for place, value in enumerate(series.values) if not isfinite(value)), None)
+
+
+def _is_sparse(values: Sequence[float]) -> bool:
+    """Whether numbers stand between NaN, as in a table where each step fills some columns."""
+    known = [place for place, value in enumerate(values) if not isnan(value)]
+    apart = sum(after - before > 1 for before, after in pairwise(known))
+    return len(known) > SPARSE and apart >= MOSTLY * (len(known) - 1)
 
 
 def finite(values: Sequence[float]) -> list[float]:

@@ -13,8 +13,8 @@ THROUGHPUT = re.compile(
     r"(_per_|/|_?p_?)s(ec|econd)?s?$|throughput|(^|[/_.-])fps$",
 )
 SECONDS = re.compile(
-    r"(?i)(step|batch|iter|iteration|data)[_ ]?time|time[_/](per_)?(step|iter|batch)|sec[_/](per_)?"
-    r"(step|iter|it)|s/it$|(step|iter)_m?s$",
+    r"(?i)^time$|(step|batch|iter|iteration)[_ ]?time|time[_/](per_)?(step|iter|batch)"
+    r"|sec[_/](per_)?(step|iter|it)|s/it$|(step|iter)_m?s$"
 )
 METRIC = re.compile(
     r"(?i)(^|[/_.-])(acc(uracy)?\d?|top\d|psnr|ssim|lpips|fid|m?iou|m?ap\d*|f1|dice|auc|reward|precision"

@@ -43,5 +43,5 @@ def dataset_empty(dataset: Dataset) -> Iterator[Finding]:
 
 
 def _holds(place: Place) -> bool:
-    """Files that a model reads, or an archive that may hold them."""
-    return place.count > 0 or place.folder.packed > 0
+    """Files that a model reads, or others that may be such."""
+    return place.count > 0 or place.folder.others > 0

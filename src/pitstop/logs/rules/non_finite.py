@@ -8,7 +8,7 @@ from pitstop.core.rule import rule
 from pitstop.logs.before import Moved, what_moved
 from pitstop.logs.history import Run, Series
 from pitstop.logs.numbers import at, drawn, finite, first_bad
-from pitstop.logs.tags import GRADIENT, LOSS, is_quality, rates, scales
+from pitstop.logs.tags import GRADIENT, LOSS, RATE, is_quality, rates, scales
 
 ISOLATED = 0.1  # of the values: a scaler in half precision tries and skips as many
 
@@ -41,7 +41,7 @@ def non_finite(run: Run) -> Iterator[Finding]:
         f"{_others(together[1:])}{_end(series)}. {_before(moved)}",
         item=series.tag,
         cure=_cure(moved),
-        severity="error",
+        severity="error" if any(_of_the_training(each) for each in together) else "warning",
         curves=(drawn(series), *((drawn(moved.series),) if moved else ())),
         mark=step,
     )
@@ -53,6 +53,11 @@ def _scaler_at_work(run: Run, series: Series) -> bool:
         return False
     bad = sum(not isfinite(value) for value in series.values)
     return bad <= max(3, ISOLATED * len(series.values)) and isfinite(series.values[-1])
+
+
+def _of_the_training(series: Series) -> bool:
+    """A loss, a norm or a rate: a metric may be NaN where there was nothing to measure."""
+    return any(kind.search(series.tag) for kind in (LOSS, GRADIENT, RATE))
 
 
 def _loss_first(series: Series) -> tuple[bool, int, str]:

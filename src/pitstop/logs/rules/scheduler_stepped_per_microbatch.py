@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
 from pitstop.logs.history import Run, Series
-from pitstop.logs.numbers import at, drawn, finite
+from pitstop.logs.numbers import at, drawn, finite, longest_tail
 from pitstop.logs.tags import rates
 
 FLOOR = 0.05  # of the peak; below it next to nothing is learned
@@ -64,6 +64,8 @@ def _end_of_schedule(series: Series) -> int | None:
         return None
     after = values[place:]
     if max(after) <= FLOOR * peak:
-        return place
-    back = next((n for n, value in enumerate(after) if value > HIGH * peak), None)
-    return place if back is not None and back >= GRADUAL else None
+        tail = longest_tail(values)  # a rate that still falls is on its way, not at its end
+        return len(values) - tail if tail >= (1 - EARLY) * len(values) else None
+    back = next((n for n, value in enumerate(after) if value > HIGH * peak), len(after))
+    rising = sum(value > FLOOR * peak for value in after[:back])  # a restart jumps up at once
+    return place if back < len(after) and rising >= GRADUAL else None
