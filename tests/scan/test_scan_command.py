@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from pitstop.cli.main import run
 from pitstop.cli.scan import command
 
-BAD = "import torch\nx = torch.zeros(8).to(device)\n"
+BAD = "import torch\nfor x in train_loader:\n    x = x + torch.zeros(8).to(device)\n"
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_findings_are_one_line_each_and_the_exit_code_is_1(capsys):
     assert run(["scan", "."]) == 1
-    line = "a.py:2:5: PIT202 [*] Tensor is filled on the CPU, then copied to its device."
+    line = "a.py:3:13: PIT202 [*] Tensor is filled on the CPU, then copied to its device."
     assert line in capsys.readouterr().out
 
 
@@ -52,15 +52,15 @@ def test_fix_writes_and_says_so(capsys):
     captured = capsys.readouterr()
     assert captured.err == "fixed 1 in 1 file\n"
     assert "Nothing found" in captured.out
-    assert Path("a.py").read_text() == "import torch\nx = torch.zeros(8, device=device)\n"
+    assert Path("a.py").read_text() == BAD.replace("8).to(", "8, device=")
 
 
 def test_diff_shows_and_writes_nothing(capsys):
     Path("a.py").write_text(BAD.rstrip("\n"))
     run(["scan", "--diff"])
     out = capsys.readouterr().out
-    assert "-x = torch.zeros(8).to(device)\n\\ No newline at end of file\n" in out
-    assert "+x = torch.zeros(8, device=device)\n" in out
+    assert "-    x = x + torch.zeros(8).to(device)\n\\ No newline at end of file\n" in out
+    assert "+    x = x + torch.zeros(8, device=device)\n" in out
     assert Path("a.py").read_text() == BAD.rstrip("\n")
 
 
@@ -107,3 +107,29 @@ def test_help_has_examples():
     output = CliRunner().invoke(command, ["--help"]).output
     assert "pitstop scan --fix" in output
     assert "Exit codes" in output
+
+
+NOTE = "import torch\nx = torch.zeros(8).to(device)\n"
+
+
+def test_what_is_true_and_worth_little_is_shown_when_asked_for(capsys):
+    Path("a.py").write_text(NOTE)
+    assert run(["scan"]) == 0
+    out = capsys.readouterr().out
+    assert "PIT202" not in out
+    assert "1 note not shown: --all shows them" in out
+    for more in (["--all"], ["--select", "PIT202"]):
+        assert run(["scan", *more]) == 1
+        assert "a.py:2:5: PIT202" in capsys.readouterr().out
+
+
+def test_the_terminal_folds_and_files_and_all_do_not(capsys):
+    Path("b.py").write_text(BAD)
+    run(["scan"])
+    out = capsys.readouterr().out
+    assert "0 causes likely to cost you, 1 small: 2 findings in 2 of 2 files." in out
+    assert "And 1 more like it: b.py:3" in out
+    run(["scan", "--all"])
+    assert "b.py:3:13: PIT202" in capsys.readouterr().out
+    run(["scan", "--format", "json"])
+    assert len(json.loads(capsys.readouterr().out)["findings"]) == 2

@@ -14,6 +14,8 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable, printable_lines
 from pitstop.core.report import Report
 from pitstop.scan.run import Options, Scanned, scan_and_fix
+from pitstop.scan.screen import first_screen
+from pitstop.scan.worker import static_rules
 
 CLEAN, FINDINGS, COULD_NOT_RUN = 0, 1, 2
 
@@ -21,6 +23,7 @@ EXAMPLES = """\b
 Examples:
   pitstop scan                            the project in this folder
   pitstop scan train.py models/           some files and folders
+  pitstop scan --all                      every place, and what is true but worth little
   pitstop scan --fix                      mend what cannot change results
   pitstop scan --unsafe-fixes --diff      show every fix, write nothing
   pitstop scan --select PIT2,loader-without-workers
@@ -73,6 +76,7 @@ def _globs(
     help="Leave files out, besides those that git ignores.",
 )
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
+@click.option("--all", "everything", is_flag=True, help="List every place, and notes as well.")
 @click.option("--no-cache", is_flag=True, help="Look at every file again.")
 @click.option(
     "--jobs",
@@ -93,6 +97,7 @@ def command(
     per_file_ignores: Mapping[str, tuple[str, ...]],
     exclude: tuple[str, ...],
     statistics: bool,
+    everything: bool,
     no_cache: bool,
     jobs: int,
     exit_zero: bool,
@@ -100,12 +105,17 @@ def command(
 ) -> int:
     """Find in Python source and its config files what will be slow, and fix what can be fixed.
 
+    The terminal shows one line for each cause, the dearest first. [*]: --fix mends it.
+
     Codes are given whole (PIT202), by their start (PIT2), as a rule's name, or as ALL.
     [tool.pitstop] in pyproject.toml holds select, ignore, per-file-ignores and exclude.
     """
     if unsafe_fixes and not (fix or diff):
         raise click.UsageError("--unsafe-fixes goes with --fix or --diff")
-    options = Options(select, ignore, per_file_ignores, exclude, not no_cache, jobs, progress=True)
+    notes = everything or statistics or bool(select)
+    options = Options(
+        select, ignore, per_file_ignores, exclude, not no_cache, jobs, progress=True, notes=notes
+    )
     scanned = scan_and_fix(paths or (Path(),), options, fix or diff, unsafe_fixes)
     if diff:
         return _show_diff(scanned, exit_zero)
@@ -113,8 +123,10 @@ def command(
         _write_fixes(scanned)
     if statistics:
         click.echo(_count(scanned.report), nl=False)
-    else:
+    elif everything or output.path or output.format not in {None, "terminal"}:
         output.write(scanned.report)
+    else:
+        output.write(first_screen(scanned.report, static_rules()))
     return _exit_code(scanned, bool(scanned.report.findings) and not exit_zero)
 
 

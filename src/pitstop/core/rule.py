@@ -6,11 +6,12 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pitstop.core.finding import Finding
 
 Subject = TypeVar("Subject")
+Worth = Literal["likely", "small"]  # small: a few percent of a step at most, or now and then
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Rule(Generic[Subject]):
     name: str
     doc: str
     check: Callable[[Subject], Iterator[Finding]]
+    worth: Worth = "likely"
 
     @property
     def summary(self) -> str:
@@ -35,12 +37,14 @@ class Rule(Generic[Subject]):
         ]
 
 
-def rule(code: str) -> Callable[[Callable[[Subject], Iterator[Finding]]], Rule[Subject]]:
+def rule(
+    code: str, worth: Worth = "likely"
+) -> Callable[[Callable[[Subject], Iterator[Finding]]], Rule[Subject]]:
     """Turn a generator function into a rule named after it."""
 
     def wrap(check: Callable[[Subject], Iterator[Finding]]) -> Rule[Subject]:
         doc = inspect.cleandoc(check.__doc__ or "")
-        return Rule(code, check.__name__.replace("_", "-"), doc, check)
+        return Rule(code, check.__name__.replace("_", "-"), doc, check, worth)
 
     return wrap
 

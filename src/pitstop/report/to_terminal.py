@@ -160,7 +160,7 @@ def _finding(finding: Finding) -> Text:
     line = Text.assemble(
         f"{place(finding)}: " if place(finding) else "",
         (finding.code, STYLES[finding.severity]),
-        " [*] " if finding.fix else " ",
+        " [*] " if finding.fix and finding.fix.safe else " ",
         finding.message,
     )
     if stake(finding):

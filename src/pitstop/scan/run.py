@@ -46,6 +46,7 @@ class Options:
     use_cache: bool = True
     jobs: int = 0  # processes; 0: as many as there are cores
     progress: bool = False
+    notes: bool = True  # report what is true and worth little, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,8 @@ def scan_and_fix(
     skipped = (*load_plugins().problems, *found.skipped, *unread, *checked.crashes)
     skipped += tuple(_left_alone(findings, loaded, unsafe) if fix else ())
     read = len(texts) - len(checked.unread)
-    report = _report(findings, skipped, read, len(unread))
+    shown = [each for each in findings if options.notes or each.severity != "note"]
+    report = _report(shown, skipped, read, len(unread), len(findings) - len(shown))
     return Scanned(report, bool(unread and not read), tuple(applied), changes, loaded)
 
 
@@ -198,7 +200,9 @@ def _place(finding: Finding) -> tuple[str, int, int, str]:
     return (span.path, span.line, span.column, finding.code) if span else ("", 0, 0, finding.code)
 
 
-def _report(findings: list[Finding], skipped: Sequence[str], files: int, unread: int) -> Report:
+def _report(
+    findings: list[Finding], skipped: Sequence[str], files: int, unread: int, hidden: int
+) -> Report:
     docs = {rule.code: rule.doc for rule in static_rules()}
     fixable = sum(1 for each in findings if each.fix)
     safe = sum(1 for each in findings if each.fix and each.fix.safe)
@@ -216,6 +220,7 @@ def _report(findings: list[Finding], skipped: Sequence[str], files: int, unread:
         next=_next(fixable, safe),
         findings=tuple(findings),
         skipped=tuple(skipped),
+        notes=(f"{count(hidden, 'note')} not shown: --all shows them",) if hidden else (),
         docs={each.code: docs[each.code] for each in findings},
     )
 

@@ -19,7 +19,7 @@ DONE_HERE = re.compile(r"require_backward_grad_sync|deepspeed")
 DONE_ELSEWHERE = ("no_sync", "accumulate", "set_requires_gradient_sync")
 
 
-@rule("PIT804")
+@rule("PIT804", worth="small")
 def accumulation_without_no_sync(source: Source) -> Iterator[Finding]:
     """Gradients are accumulated, yet sent around after every small batch.
 

@@ -12,7 +12,7 @@ from pitstop.scan.source import Source
 ATTENTION = "torch.nn.MultiheadAttention"
 
 
-@rule("PIT607")
+@rule("PIT607", worth="small")
 def attention_weights_unused(source: Source) -> Iterator[Finding]:
     """MultiheadAttention is asked for weights that nobody reads.
 

@@ -19,7 +19,7 @@ INDEXES = re.compile(r"ind(?:ex|ices|exes|s)?$|idxs?$|perm$", re.IGNORECASE)
 MOVERS = ("pytorch_lightning", "lightning", "accelerate")
 
 
-@rule("PIT203")
+@rule("PIT203", worth="small")
 def blocking_copy(source: Source) -> Iterator[Finding]:
     """A batch is copied to the GPU while Python waits.
 

@@ -11,7 +11,7 @@ from pitstop.scan.source import Source
 CHECKPOINTS = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
 
 
-@rule("PIT405")
+@rule("PIT405", worth="small")
 def checkpoint_without_use_reentrant(source: Source) -> Iterator[Finding]:
     """Checkpointing runs in its old, reentrant form, because no form is named.
 

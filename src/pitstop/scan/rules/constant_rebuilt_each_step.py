@@ -13,7 +13,7 @@ RANGES = {"torch.arange", "torch.linspace", "range"}
 MOVES = ("to", "cuda", "type_as")
 
 
-@rule("PIT205")
+@rule("PIT205", worth="small")
 def constant_rebuilt_each_step(source: Source) -> Iterator[Finding]:
     """A tensor that is always the same is built again in every step.
 

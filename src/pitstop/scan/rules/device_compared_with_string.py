@@ -11,7 +11,7 @@ from pitstop.scan.source import Source
 TYPES = {"cpu", "cuda", "mps", "xpu", "meta"}  # an index, "cuda:0", is another question
 
 
-@rule("PIT207")
+@rule("PIT207", worth="small")
 def device_compared_with_string(source: Source) -> Iterator[Finding]:
     """A device is compared with a string, which is never equal.
 

@@ -20,7 +20,7 @@ CHOSEN = re.compile(r"double|float64|fp64|upcast|precis", re.IGNORECASE)
 FACTORIES = ("arange", "linspace", "zeros", "ones", "full", "empty", "rand", "randn", "eye")
 
 
-@rule("PIT303")
+@rule("PIT303", worth="small")
 def float64_on_device(source: Source) -> Iterator[Finding]:
     """Every step computes in float64, which most GPUs do 32 to 64 times slower than float32.
 

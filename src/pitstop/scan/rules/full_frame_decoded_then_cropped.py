@@ -9,7 +9,7 @@ from pitstop.scan.frames import first_crop
 from pitstop.scan.source import Source
 
 
-@rule("PIT114")
+@rule("PIT114", worth="small")
 def full_frame_decoded_then_cropped(source: Source) -> Iterator[Finding]:
     """Whole frames are decoded, and all but a crop is thrown away.
 

@@ -18,7 +18,7 @@ SELDOM = re.compile(r"isnan|isinf|isfinite|safe|check|strict|verify|sanity", re.
 ONCE = re.compile(r"(?:^|_)(?:cache|merge|load|init)", re.IGNORECASE)
 
 
-@rule("PIT707")
+@rule("PIT707", worth="small")
 def guard_syncs_every_step(source: Source) -> Iterator[Finding]:
     """Every step waits for the GPU to learn whether a tensor is finite.
 

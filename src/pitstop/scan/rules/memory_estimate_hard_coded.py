@@ -17,7 +17,7 @@ MEMORY = re.compile(
 )
 
 
-@rule("PIT507")
+@rule("PIT507", worth="small")
 def memory_estimate_hard_coded(source: Source) -> Iterator[Finding]:
     """Memory of activations is a number somebody once wrote down.
 

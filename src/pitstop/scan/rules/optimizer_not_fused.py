@@ -17,7 +17,7 @@ FUSABLE = {  # the first torch that fuses it
 DECIDED = {"fused", "foreach", "differentiable", "capturable"}
 
 
-@rule("PIT606")
+@rule("PIT606", worth="small")
 def optimizer_not_fused(source: Source) -> Iterator[Finding]:
     """The optimizer updates in many small kernels where one would do.
 

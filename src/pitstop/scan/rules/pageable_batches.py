@@ -12,7 +12,7 @@ from pitstop.scan.source import Source
 LIGHTNING = ("pytorch_lightning.", "lightning.")  # copies batches without waiting
 
 
-@rule("PIT103")
+@rule("PIT103", worth="small")
 def pageable_batches(source: Source) -> Iterator[Finding]:
     """Batches are collated into pageable memory, so their copy to the GPU cannot overlap.
 

@@ -13,7 +13,7 @@ DECODES = re.compile(r"(?:^|\.)(?:Image\.open|imread\w*|read_image|numpy\.load|t
 CONTAINERS = {"dict", "list", "collections.OrderedDict", "collections.defaultdict"}
 
 
-@rule("PIT111")
+@rule("PIT111", worth="small")
 def python_objects_in_dataset(source: Source) -> Iterator[Finding]:
     """A dataset keeps decoded samples as Python objects, which every worker copies.
 

@@ -10,7 +10,7 @@ from pitstop.scan.source import Source
 STREAMS = ("torch.cuda.current_stream", "torch.cuda.default_stream", "cupy.cuda.get_current_stream")
 
 
-@rule("PIT211")
+@rule("PIT211", worth="small")
 def stream_captured_at_import(source: Source) -> Iterator[Finding]:
     """The current CUDA stream is read once at import, and kernels are launched on it for ever.
 

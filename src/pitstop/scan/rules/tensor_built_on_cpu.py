@@ -12,7 +12,7 @@ from pitstop.scan.source import Source
 FACTORIES = {"torch.zeros", "torch.ones", "torch.empty", "torch.full"}
 
 
-@rule("PIT202")
+@rule("PIT202", worth="small")
 def tensor_built_on_cpu(source: Source) -> Iterator[Finding]:
     """Tensor is filled on the CPU, then copied to its device.
 

@@ -9,7 +9,7 @@ from pitstop.scan.source import Source, is_config
 from pitstop.scan.suppress import UNUSED, Suppression, read_suppressions
 
 
-@rule(UNUSED)
+@rule(UNUSED, worth="small")
 def unused_suppression(source: Source) -> Iterator[Finding]:
     """A comment suppresses a finding that is not there.
 

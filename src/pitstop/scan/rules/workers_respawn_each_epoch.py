@@ -10,7 +10,7 @@ from pitstop.scan.loaders import is_iterated
 from pitstop.scan.source import Source
 
 
-@rule("PIT104")
+@rule("PIT104", worth="small")
 def workers_respawn_each_epoch(source: Source) -> Iterator[Finding]:
     """Loader workers are started anew for every epoch.
 

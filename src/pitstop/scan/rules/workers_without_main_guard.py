@@ -8,7 +8,7 @@ from pitstop.core.rule import rule
 from pitstop.scan.source import Source
 
 
-@rule("PIT109")
+@rule("PIT109", worth="small")
 def workers_without_main_guard(source: Source) -> Iterator[Finding]:
     """Loader workers are started by a script without a main guard.
 
