@@ -2,7 +2,6 @@
 
 import shlex
 import signal
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from pitstop.tune.found import Asked, Found, Listener, leading
 from pitstop.tune.patch import write_patch
 from pitstop.tune.plan import Plan, Wanted
 from pitstop.tune.runs.fresh import Course, FreshRuns
+from pitstop.tune.sandbox import folders
 from pitstop.tune.screen import Screen
 from pitstop.tune.search.order import Candidate, Candidates, Choice, choose, facts_of
 from pitstop.tune.search.search import Search
@@ -70,8 +70,8 @@ def pit_stop(
     with ended_as_by_ctrl_c():
         screen.begin(ends_s)
         profile, costs = first_run(asked, folder, diagnose, screen)
-        with tempfile.TemporaryDirectory(prefix="pitstop-tune-") as place:
-            course = _course(asked, profile, costs, changes, ends_s, folder, Path(place))
+        with folders.temporary(folders.SEARCH) as place:
+            course = _course(asked, profile, costs, changes, ends_s, folder, place)
             if asked.vary:
                 return _sweep(asked, course, profile, screen)
             return _search(asked, course, tuned, profile, screen)
