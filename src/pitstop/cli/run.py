@@ -1,8 +1,8 @@
-"""``pitstop run``: a script in earnest, unedited, with the changes that a search has kept."""
+"""``pitstop run``: a script in earnest, unedited, with kept changes or a guard against NaN."""
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
@@ -10,6 +10,8 @@ import click
 from pitstop.cli.failure import say
 from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable
+from pitstop.guard.plan import BEGIN as GUARD
+from pitstop.guard.plan import POLICIES, SEEN, GuardPlan, Policy
 from pitstop.profile import launch
 from pitstop.profile.options import Options
 from pitstop.profile.reached import why_unseen
@@ -23,11 +25,20 @@ Examples:
   pitstop run --with tuned.toml train.py --lr 1e-4
   pitstop run --with tuned.toml -m mypackage.train configs/a.yaml
   pitstop run --with tuned.toml --nproc-per-node 2 train.py
+  pitstop run --guard skip train.py
 
 \b
 Nothing is recorded, redirected or seeded. Output, files and exit code are the script's own; a
 change that does not take hold, or fails and is taken off, is said on stderr. A run that ends well,
 but in which no change took hold, ends with exit code 2.
+
+\b
+--guard looks at all gradients before each step of an optimizer. A step with a NaN or an infinity
+  skip     is left out, running statistics included; 10 in a row end the run
+  rewind   is left out, and the weights go back to those of at most 100 steps ago
+  stop     ends the run with an error, before the step
+Its batch is given once more, and that step is looked at closely: stderr names the operation, the
+line and the samples.
 """
 NOTHING_APPLIED = 2  # as of what could not run: it was a run without Pitstop
 
@@ -36,30 +47,45 @@ NOTHING_APPLIED = 2  # as of what could not run: it was a run without Pitstop
 @click.option(
     "--with",
     "tuned",
-    required=True,
     type=click.Path(path_type=Path, dir_okay=False),
     help="The file of kept changes that `pitstop tune` wrote.",
+)
+@click.option(
+    "--guard",
+    type=click.Choice(POLICIES),
+    help="What to do about a step whose gradients or loss are not finite.",
 )
 @click.option("--nproc-per-node", type=click.IntRange(min=1), help="Start it through torchrun.")
 @click.option("-m", "module", is_flag=True, help="SCRIPT is the name of a module.")
 @click.argument("script", nargs=-1, type=click.UNPROCESSED)
-def command(tuned: Path, nproc_per_node: int | None, module: bool, script: tuple[str, ...]) -> int:
-    """Run SCRIPT with its ARGS, and with the changes of a file applied from outside."""
-    kept = read_tuned(tuned)
-    _prepare(kept)
+def command(
+    tuned: Path | None,
+    guard: Policy | None,
+    nproc_per_node: int | None,
+    module: bool,
+    script: tuple[str, ...],
+) -> int:
+    """Run SCRIPT with its ARGS, changed or guarded from outside."""
+    if not (tuned or guard):
+        raise PitstopError("nothing to do: give --with FILE, --guard POLICY, or both")
+    kept = read_tuned(tuned) if tuned else ()
+    if tuned:
+        _prepare(kept)
     words = launch.command_line(script, module, nproc_per_node)
     with tempfile.TemporaryDirectory(prefix="pitstop-run-") as folder:
-        also = ((BEGIN, Plan(kept, earnest=True, folder=folder).to_json()),)
-        options = Options(folder, also=also, record=False)
-        code = launch.run(words, options)
+        also = [(BEGIN, Plan(kept, earnest=True, folder=folder).to_json())] if kept else []
+        if guard:
+            also.append((GUARD, GuardPlan(guard, folder).to_json()))
+        code = launch.run(words, Options(folder, also=tuple(also), record=False))
         outcomes = read_outcomes(Path(folder))
         unseen = why_unseen(Path(folder))
-    if not any(each.applied for each in outcomes):
-        _tell_in_vain(outcomes, unseen)
+        guarded = any(Path(folder).glob(f"{SEEN}-*"))
+    if kept:
+        applied = _tell(outcomes, unseen)
+        code = code or applied
+    if guard and not guarded:
+        say(f"pitstop: nothing was guarded: {unseen or 'no optimizer of torch took a step'}")
         code = code or NOTHING_APPLIED
-    else:
-        for outcome in outcomes:
-            _tell(outcome)
     return launch.end_like(code)
 
 
@@ -73,16 +99,17 @@ def _prepare(kept: Iterable[Wanted]) -> None:
         raise PitstopError("the file holds no change: run the script by itself")
 
 
-def _tell(outcome: Outcome) -> None:
-    if outcome.declined and not outcome.failed:
-        say(f"pitstop: {_name(outcome)} did not take hold: {printable(outcome.declined)}")
-
-
-def _tell_in_vain(outcomes: Iterable[Outcome], unseen: str) -> None:
-    """Nothing of ours was in this run, of which its user must hear: it was one without Pitstop."""
+def _tell(outcomes: Sequence[Outcome], unseen: str) -> int:
+    """Say which changes did not take hold. A run in which none did was one without Pitstop."""
+    if any(each.applied for each in outcomes):
+        for each in outcomes:
+            if each.declined and not each.failed:
+                say(f"pitstop: {_name(each)} did not take hold: {printable(each.declined)}")
+        return 0
     declined = [f"{_name(each)}: {each.declined}" for each in outcomes]
     reasons = "; ".join(declined) or unseen or "the run ended before any could take hold"
     say(f"pitstop: no change was applied: {printable(reasons)}")
+    return NOTHING_APPLIED
 
 
 def _name(outcome: Outcome) -> str:

@@ -90,17 +90,26 @@ class NanGuard:
         self._losses: list[torch.Tensor] = []
         self._bad = 0  # in a row; of rewinds, in all
         self._snapshot: Snapshot | None = None
+        self._repetition: _Repetition | None = None
+        # ``pitstop run`` has a bad step repeated before it is acted upon, to find out why: how many
+        # steps from now its batch comes again, by the step and how late it is known; 0 for never.
+        self.repeats: Callable[[int, int], int] = lambda _step, _late: 0
+        self.repeated: Callable[[], None] = lambda: None
         self._handles: list[Any] = []
 
     def add(self, optimizer: torch.optim.Optimizer) -> None:
-        """Guard one more optimizer."""
+        """Guard one more optimizer, from its next step on."""
+        self.know(optimizer)
+        self._handles += [
+            optimizer.register_step_pre_hook(self.before),
+            optimizer.register_step_post_hook(self.after),
+        ]
+
+    def know(self, optimizer: torch.optim.Optimizer) -> None:
+        """Likewise, for somebody who calls ``before`` and ``after`` at its steps himself."""
         if isinstance(optimizer, torch.optim.LBFGS):
             raise PitstopError("LBFGS computes gradients inside its step: it cannot be guarded")
         self._steps[optimizer] = _Steps(statistics(self._modules))
-        self._handles += [
-            optimizer.register_step_pre_hook(self._before),
-            optimizer.register_step_post_hook(self._after),
-        ]
         if self._policy == "rewind":
             self._snapshot = Snapshot(self._modules, tuple(self._steps))
             self._snapshot.take(0)
@@ -115,9 +124,15 @@ class NanGuard:
         while self._handles:
             self._handles.pop().remove()
 
-    def _before(self, optimizer: Any, *_: Any) -> None:
+    def before(self, optimizer: Any, *_: Any) -> None:
+        """The optimizer is about to step: judge its gradients."""
         mine = self._steps[optimizer]
         mine.count += 1
+        if self._repetition and self._repetition.is_at(mine):
+            mine.hidden = withheld.hide(optimizer)
+            self._losses.clear()
+            mine.statistics.restore(mine.count)
+            return
         astray = self._read(optimizer, mine)
         flag = finite.is_bad([*finite.gradients(optimizer), *self._losses])
         self._losses.clear()
@@ -138,19 +153,26 @@ class NanGuard:
             self._is_fine(mine, mine.count)
         mine.statistics.keep(mine.count)
 
-    def _after(self, optimizer: Any, *_: Any) -> None:
+    def after(self, optimizer: Any, *_: Any) -> None:
+        """It has stepped, or believes that it has."""
         mine = self._steps[optimizer]
         withheld.show(mine.hidden)
         mine.hidden = []
         if mine.told:
             withheld.forget(optimizer)
             mine.told = False
-        if self._snapshot and optimizer is next(iter(self._steps)):
+        if self._repetition and self._repetition.is_at(mine):
+            self._act_on_repeated(optimizer)
+        elif self._snapshot and optimizer is next(iter(self._steps)):
             self._keep_weights(self._snapshot, mine.count)
 
     def _keep_weights(self, snapshot: Snapshot, count: int) -> None:
-        """Once in so many steps, and only where all answers are there and good."""
-        if count % self._every:
+        """Once in so many steps, and only where all answers are there and good.
+
+        In the beginning after 1, 2, 4, 8 ... steps: much is learned then.
+        """
+        early = count < self._every and count.bit_count() == 1
+        if count % self._every and not early:
             return
         rewound = [self._read(each, its, wait=True) for each, its in self._steps.items()]
         if not any(rewound):
@@ -161,16 +183,31 @@ class NanGuard:
         rewound = False
         for number, bad in mine.answers.known(wait):
             if bad:
-                self._judge(optimizer, mine, number, ())
-                rewound = self._policy == "rewind"
+                rewound = self._judge(optimizer, mine, number, ()) or rewound
             else:
                 self._is_fine(mine, number)
         return rewound
 
     def _judge(
         self, optimizer: Any, mine: "_Steps", number: int, parameters: tuple[str, ...]
-    ) -> None:
+    ) -> bool:
+        """A step was bad: act at once, or when it has been repeated. Whether weights went back."""
         mine.statistics.restore(number)
+        if self._repetition:
+            return False
+        if steps := self.repeats(number, mine.count - number):
+            self._repetition = _Repetition(mine, mine.count + steps, number, parameters)
+        if not steps or self._policy == "skip":
+            self._act(optimizer, number, parameters)
+        return not steps and self._policy == "rewind"
+
+    def _act_on_repeated(self, optimizer: Any) -> None:
+        repetition, self._repetition = self._repetition, None
+        self.repeated()
+        if repetition and self._policy != "skip":
+            self._act(optimizer, repetition.number, repetition.parameters)
+
+    def _act(self, optimizer: Any, number: int, parameters: tuple[str, ...]) -> None:
         back_to = None
         if self._snapshot:
             self._snapshot.restore()
@@ -207,6 +244,20 @@ class _Steps:
         self.statistics = _Statistics(buffers)
         self.hidden: withheld.Gradients = []
         self.told = False  # the optimizer has our flag
+
+
+@dataclass(frozen=True, slots=True)
+class _Repetition:
+    """A bad step whose batch comes again."""
+
+    steps: _Steps  # of its optimizer
+    at: int  # the count of the repeated step
+    number: int  # of the bad one
+    parameters: tuple[str, ...]
+
+    def is_at(self, steps: _Steps) -> bool:
+        """Whether the step that these steps are at is the repeated one."""
+        return steps is self.steps and steps.count == self.at
 
 
 class _Statistics:
