@@ -154,3 +154,131 @@ def test_an_error_says_which_write_was_refused_and_what_to_give(project, stateme
     assert "give --in-place" in run.ending.error
     assert "\n" not in run.ending.error
     assert run.ending.refused.startswith(path)
+
+
+def test_unlucky_writes_of_all_kinds_leave_the_files_alone(project):
+    """Archives, maps, moves, links, logs, databases, workers: each runs through, redirected."""
+    done = [
+        "import numpy; numpy.memmap('model.pt', mode='r+', dtype='u1')[:] = 0",
+        """
+        import mmap
+        with open("model.pt", "r+b") as stream, mmap.mmap(stream.fileno(), 0) as mapped:
+            mapped[:3] = b"xyz"
+        assert open("model.pt", "rb").read(3) == b"xyz"
+        """,
+        """
+        import zipfile
+        zipfile.ZipFile("archive.zip", "w").write("notes.txt")
+        zipfile.ZipFile("archive.zip", "a").writestr("more", "x")
+        zipfile.ZipFile("archive.zip").extractall("data")
+        """,
+        """
+        import tarfile
+        with tarfile.open("archive.tar", "w") as archive:
+            archive.add("data")
+        with tarfile.open("archive.tar") as archive:
+            archive.extractall(".", filter="data")
+        """,
+        """
+        import shutil
+        shutil.move("data", "moved")
+        shutil.copytree("moved", "copied")
+        shutil.rmtree("moved")
+        assert not os.path.exists("data") and os.path.exists("copied/a.txt")
+        """,
+        """
+        from pathlib import Path
+        Path("notes.txt").rename("other.txt").unlink()
+        assert not Path("notes.txt").exists()
+        """,
+        "os.rename('copied', '/tmp/sandbox-x'); assert os.path.exists('/tmp/sandbox-x')",
+        """
+        os.symlink(os.path.abspath("model.pt"), "link.pt")
+        open("link.pt", "wb").write(b"x")
+        assert os.path.getsize("model.pt") == 1
+        """,
+        "os.link('model.pt', 'hard.pt'); open('hard.pt', 'w').write('changed')",
+        "os.truncate('model.pt', 0); os.chmod('model.pt', 0o600); os.utime('model.pt', (0, 0))",
+        """
+        torch.save({"weight": 1}, "model.pt")
+        torch.save({"weight": 2}, "model.pt", _use_new_zipfile_serialization=False)
+        assert torch.load("model.pt")["weight"] == 2
+        """,
+        """
+        import torch.distributed.checkpoint as parts
+        parts.save({"weight": torch.ones(2)}, checkpoint_id="parts")
+        parts.load({"weight": torch.zeros(2)}, checkpoint_id="parts")
+        """,
+        """
+        import logging.handlers
+        handler = logging.handlers.RotatingFileHandler("a.log", maxBytes=9, backupCount=2)
+        logging.getLogger("a").addHandler(handler)
+        for _ in range(3):
+            logging.getLogger("a").error("12345678")
+        assert os.path.exists("a.log.1")
+        """,
+        """
+        import tempfile
+        with tempfile.NamedTemporaryFile(dir=".", delete=False) as stream:
+            stream.write(b"whole")
+        os.replace(stream.name, "model.pt")
+        """,
+        """
+        import fileinput
+        open("lines.txt", "w").write("a")
+        for line in fileinput.input("lines.txt", inplace=True):
+            sys.stdout.write(line.upper())
+        assert open("lines.txt").read() == "A"
+        """,
+        """
+        from torch.utils.data import DataLoader
+        def write(items):
+            open(f"worker-{items[0]}", "w").write("x")
+            return items
+        list(DataLoader([1, 2], num_workers=1, collate_fn=write))
+        assert os.path.exists("worker-1")
+        """,
+    ]
+    run, printed = outcomes(project, *done)
+    assert printed == [f"{number} done" for number in range(len(done))]
+    assert run.written.refused == ()
+
+
+def test_ways_around_python_end_at_the_kernel(project):
+    refused = [
+        "import ctypes; assert ctypes.CDLL(None).unlink(b'model.pt') == -1",
+        "import ctypes; assert ctypes.CDLL(None).truncate(b'model.pt', 0) == -1",
+        """
+        isolated = [sys.executable, "-I", "-c", "open('notes.txt', 'w')"]
+        assert subprocess.run(isolated).returncode
+        """,
+        "assert subprocess.run(['rm', '-r', 'data'], env={}).returncode",
+        "assert os.system(f'ln -s {os.getcwd()} $TMPDIR/out; rm $TMPDIR/out/model.pt')",
+        "assert os.system(f'ln {os.getcwd()}/model.pt $TMPDIR/hard')",
+        "assert os.system('touch /tmp/pitstop-touched ~/pitstop-touched')",
+        """
+        here = os.open(".", os.O_RDONLY)
+        try:
+            os.unlink("model.pt", dir_fd=here)
+        except PermissionError:
+            here = None
+        assert here is None
+        """,
+        """
+        if not (child := os.fork()):
+            os.setsid()
+            os.fork() or os.system("rm -rf data")
+            os._exit(0)
+        os.waitpid(child, 0)
+        """,
+        "os.waitpid(os.posix_spawn('/bin/rm', ['rm', '-rf', 'data'], os.environ), 0)",
+        """
+        import sqlite3
+        try:
+            sqlite3.connect(":memory:").execute(f"attach database '{os.getcwd()}/a.db' as a")
+        except sqlite3.OperationalError as error:
+            assert "unable to open" in str(error)
+        """,
+    ]
+    _, printed = outcomes(project, *refused)
+    assert printed == [f"{number} done" for number in range(len(refused))]

@@ -51,7 +51,8 @@ def _told(event: str, given: tuple[Any, ...]) -> Iterator[str]:
         yield os.fsdecode(given[0]).partition(" ")[0]
     elif event == "open":
         path, _, flags = given
-        if isinstance(path, str | bytes) and isinstance(flags, int) and flags & WRITES:
+        writes = isinstance(path, str | bytes) and isinstance(flags, int) and flags & WRITES
+        if writes and not os.path.isdir(path):  # tempfile names the folder, and opens a file in it
             yield _whole(path)
     elif event in EVENTS:
         yield from (_whole(given[place]) for place in EVENTS[event])
