@@ -111,6 +111,12 @@ def error_page_for_a_picture(root):
     (root / CLIP / "blur/00000003.png").write_text("<html>404 not found</html>")
 
 
+@breaks("PIT119", "git lfs pull")
+def pointer_for_a_picture(root):
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+    (root / CLIP / "blur/00000003.png").write_text(pointer)
+
+
 @breaks("PIT119", "Cut short")
 def truncated_tensor(root):
     path = root / CLIP / "spike_vox/00000003.npy"

@@ -180,6 +180,12 @@ def test_a_long_series_stays_small_and_loses_no_spike(tmp_path, monkeypatch):
     assert any(map(math.isnan, found.values))
 
 
+def test_a_pointer_of_git_lfs_is_told_as_such(tmp_path):
+    (tmp_path / "events.out.tfevents.1").write_text("version https://git-lfs.github.com/spec/v1\n")
+    (run,) = read_logs(tmp_path).runs
+    assert "git lfs pull" in run.torn
+
+
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_a_very_long_log_is_read_in_part_without_losing_a_nan(tmp_path, monkeypatch, suffix):
     monkeypatch.setattr("pitstop.logs.lines.MOST_BYTES", 1000)

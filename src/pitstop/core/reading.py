@@ -6,6 +6,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+LFS_POINTER = b"version https://git-lfs"  # stands for a file that was never fetched
+
 
 def read_regular(path: Path, largest_bytes: int) -> bytes:
     """The content of a regular file; an ``OSError`` says why there is none."""

@@ -49,11 +49,12 @@ def _verdict(dataset: Dataset, findings: Sequence[Finding]) -> str:
     if dataset.opened < dataset.files:
         opened = f"{dataset.opened:,} of {number(dataset.files, 'file')}"
         return f"Nothing is wrong with the {opened} that were opened."
-    return f"Nothing is wrong with this dataset: {number(dataset.files, 'file')}."
+    stores = f", {number(len(dataset.stores), 'store')}" if dataset.stores else ""
+    return f"Nothing is wrong with this dataset: {number(dataset.files, 'file')}{stores}."
 
 
 def _tables(dataset: Dataset) -> Iterator[Table]:
-    if dataset.places:
+    if dataset.files:
         yield _layout(dataset)
     if dataset.stores:
         yield _stores(dataset)
@@ -69,6 +70,8 @@ def _layout(dataset: Dataset) -> Table:
     for split in dict.fromkeys(place.split for place in dataset.places):
         places = [place for place in dataset.places if place.split == split]
         items = {place.item for place in places if place.count}
+        if not items and not split:
+            continue  # folders of annotations and the like
         roles = dict.fromkeys(place.role for place in places if place.role)
         lengths = [files.count for place in places if (files := main_files(place.folder))]
         frames = _spread(lengths) if dataset.layout == "clips" else "n/a"
@@ -183,10 +186,14 @@ def _notes(dataset: Dataset) -> Iterator[str]:
         yield "Pictures were not decoded: pip install pillow. Only their ends were looked at."
     if any(role.kind == "video" and role.decode_ms is None for role in dataset.roles):
         yield "Videos were not decoded: pip install av. Only their boxes were followed."
-    if others := sum(place.folder.others for place in dataset.places):
-        yield f"{number(others, 'file')} of other kinds (such as tar, dat, h5) were not looked at."
+    stored = {store.path for store in dataset.stores}
+    unknown = [place.folder for place in dataset.places if place.folder.path not in stored]
+    if others := sum(folder.others for folder in unknown):
+        yield f"Not looked at: {number(others, 'file')} of other kinds, such as tar, dat or h5."
     if dataset.roles and not dataset.step_ms:
         yield "--step-ms N --batch B says how many workers a step of N ms needs."
     yield from (
-        f"{store.layout} {store.path}: {store.note}" for store in dataset.stores if store.note
+        f"{store.layout} {store.path}".strip() + f": {store.note}"
+        for store in dataset.stores
+        if store.note
     )

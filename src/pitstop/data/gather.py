@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import PurePosixPath
 from statistics import fmean
 
-from pitstop.data.dataset import Examples, Place, Problem, Role
+from pitstop.data.dataset import Examples, Kind, Place, Problem, Role
 from pitstop.data.layout import LABELS, main_files
 from pitstop.data.look import Look
 from pitstop.data.names import checksum, stem_of
@@ -18,7 +18,7 @@ USUAL = 0.7  # of the files have one shape or factor; below that they are meant 
 MOSTLY_BLACK = 0.5  # of the opened files: from there on they are masks, and black is a value
 MOST_SHAPES = 10_000  # different ones that are counted
 Sized = tuple[str, tuple[int, int]]  # a path, and its width and height
-DECODERS: dict[str, str] = {"picture": "Pillow", "tensor": "Pitstop's reader", "video": "av"}
+DECODERS: dict[Kind, str] = {"picture": "Pillow", "tensor": "Pitstop's reader", "video": "av"}
 
 
 @dataclass(slots=True)
@@ -34,7 +34,6 @@ class _OfRole:
     decodes: int = 0
     shapes: Counter[str] = field(default_factory=Counter)
     sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
-    kinds: Counter[str] = field(default_factory=Counter)
     faster: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     black: Examples = field(default_factory=Examples)
     odd: dict[str, Examples] = field(default_factory=lambda: defaultdict(Examples))
@@ -42,7 +41,6 @@ class _OfRole:
     def add(self, look: Look) -> None:
         """One more file that could be read."""
         self.opened += 1
-        self.kinds[look.job.kind] += 1
         self._add_time(look)
         if look.numbers:
             self.decoded += 1
@@ -70,7 +68,7 @@ class Gathered:
 
     def __init__(self, places: Sequence[Place]) -> None:
         self.places = places
-        self.roles: dict[str, _OfRole] = defaultdict(_OfRole)
+        self.roles: dict[tuple[str, Kind], _OfRole] = defaultdict(_OfRole)
         self.troubles: dict[str, Examples] = defaultdict(Examples)
         self.bad: dict[str, Examples] = defaultdict(Examples)
         self.by_content: dict[int, tuple[str, int]] = {}
@@ -89,7 +87,7 @@ class Gathered:
             if look.trouble != "empty":  # which the walk has counted
                 self.troubles[look.trouble] = more(self.troubles[look.trouble], look.job.path)
             return
-        self.roles[place.role].add(look)
+        self.roles[place.role, look.job.kind].add(look)
         self.video_frames += look.frames
         if look.bad:
             self.bad[look.bad] = more(self.bad[look.bad], look.job.path)
@@ -143,8 +141,8 @@ class Gathered:
         """Tensors of another shape or type than most of their role."""
         return [
             Problem(f"{shape} instead of {usual}", role.odd[shape], name)
-            for name, role in self.roles.items()
-            if role.kinds.most_common(1)[0][0] == "tensor"
+            for (name, kind), role in self.roles.items()
+            if kind == "tensor"
             for usual, often in role.shapes.most_common(1)
             for shape in role.shapes
             if often >= USUAL * role.opened and shape != usual
@@ -154,24 +152,24 @@ class Gathered:
         """Black pictures of roles in which they are rare."""
         return [
             Problem("black", role.black, name)
-            for name, role in self.roles.items()
+            for (name, _), role in self.roles.items()
             if role.black and role.black.count < MOSTLY_BLACK * role.opened
         ]
 
     def described(self) -> tuple[Role, ...]:
         """Each role with the means of what was measured."""
-        return tuple(self._role(name, seen) for name, seen in sorted(self.roles.items()))
+        return tuple(self._role(*key, seen) for key, seen in sorted(self.roles.items(), key=_name))
 
-    def _role(self, name: str, seen: _OfRole) -> Role:
+    def _role(self, name: str, kind: Kind, seen: _OfRole) -> Role:
         files = [
             files
             for place in self.places
-            if place.role == name and (files := main_files(place.folder))
+            if place.role == name and (files := main_files(place.folder)) and files.kind == kind
         ]
         shape = seen.shapes.most_common(1)
         return Role(
             name,
-            files[0].kind,
+            kind,
             Counter(each.suffix for each in files).most_common(1)[0][0],
             sum(each.count for each in files),
             sum(each.bytes for each in files),
@@ -181,10 +179,14 @@ class Gathered:
             seen.numbers / seen.decoded if seen.decoded else 0.0,
             seen.read_ms / seen.reads if seen.reads else None,
             seen.decode_ms / seen.decodes if seen.decodes else None,
-            DECODERS[files[0].kind] if seen.decodes else "",
+            DECODERS[kind] if seen.decodes else "",
             tuple((other, fmean(times)) for other, times in seen.faster.items()),
             seen.sizes.most_common(1)[0][0] if seen.sizes else (0, 0),
         )
+
+
+def _name(item: tuple[tuple[str, Kind], _OfRole]) -> tuple[str, Kind]:
+    return item[0]
 
 
 def problems(found: dict[str, Examples]) -> tuple[Problem, ...]:

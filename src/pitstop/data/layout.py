@@ -15,7 +15,7 @@ SPLIT = re.compile(
 ROLE = re.compile(
     r"(^|[_-])(blur|blurred|blurry|sharp|gt|hq|lq|hr|lr|inputs?|targets?|nois[ey]|noisy|clean|rainy?"
     r"|hazy|haze|clear|masks?|labels?|annotations?|depth|flow|spikes?|voxels?|vox|events?|low|high"
-    r"|ref|reference|rgb|images?|img|condition|[ab])($|[_-])",
+    r"|ref|reference|rgb|images?|img|condition)($|[_-])|^(?-i:[AB])$",
     re.IGNORECASE,
 )
 LABELS = re.compile(  # many of them are equal, and rightly so
@@ -25,6 +25,7 @@ LABELS = re.compile(  # many of them are equal, and rightly so
 MOST_SPLITS = 12  # folders beside a split; where there are more, "train" is a class, a vehicle
 MOST_ROLES = 12  # different names; where there are more they are clips or classes
 MOSTLY = 0.8  # of the folders have to fit; the rest is what is wrong with them
+CAPTIONED = 0.5  # of the pictures are in folders with texts
 SHORT = 7  # frames of the longest of the short sequences: Vimeo's septuplets
 
 
@@ -142,7 +143,8 @@ def _layout(places: Sequence[Place]) -> str:
         return "videos"
     if len({place.role for place, _ in holding if place.role}) > 1:
         return "clips" if len(clips) > 1 and _are_sequences(holding) else "pairs"
-    if any(_captions(place.folder) for place, _ in holding):
+    captioned = sum(files.count for place, files in holding if is_captioned(place.folder))
+    if captioned > CAPTIONED * sum(files.count for _, files in holding):
         return "captions"
     if len(clips) < 2:
         return "pictures"
@@ -170,7 +172,7 @@ def _are_sequences(holding: Sequence[tuple[Place, Files]]) -> bool:
     return fitting >= MOSTLY * max(1, sum(files.count > 1 for _, files in holding))
 
 
-def _captions(folder: Folder) -> bool:
+def is_captioned(folder: Folder) -> bool:
     """Whether at least half of the pictures have a text beside them."""
     counts = {files.kind: files.count for files in folder.files}
     return 0 < counts.get("picture", 0) <= 2 * counts.get("text", 0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
-from pitstop.core.reading import read_regular
+from pitstop.core.reading import LFS_POINTER, read_regular
 from pitstop.data.dataset import Kind
 from pitstop.data.pictures import Picture, decode
 from pitstop.data.tensors import Array, UnreadableError, arrays_of, bad_number
@@ -63,8 +63,6 @@ def _look(root: Path, job: Job) -> Look:
         started = time.perf_counter()
         data = read_regular(path, LARGEST_BYTES)
         read_ms = 1000 * (time.perf_counter() - started)
-        if not data:
-            return Look(job, trouble="empty")
         found = _of_bytes(job, data, path.suffix.lower())
         return _timed(found, data, read_ms)
     except UnreadableError as error:
@@ -81,6 +79,10 @@ def _timed(found: Look, data: bytes, read_ms: float) -> Look:
 
 
 def _of_bytes(job: Job, data: bytes, suffix: str) -> Look:
+    if not data:
+        raise UnreadableError("empty")
+    if data.startswith(LFS_POINTER):
+        raise UnreadableError("a pointer of Git LFS (run git lfs pull)")
     if job.kind == "picture":
         picture = decode(data, suffix)
         return _of_picture(job, picture) if picture else Look(job)

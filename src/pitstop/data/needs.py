@@ -4,6 +4,7 @@ from collections import defaultdict
 from math import ceil
 
 from pitstop.data.dataset import Dataset, Role
+from pitstop.data.layout import main_files
 
 FLOAT32_BYTES = 4
 MOST_OF_MEMORY = 0.8  # that a cache may take; the rest is for the training itself
@@ -13,7 +14,8 @@ def clip_lengths(dataset: Dataset) -> dict[str, int]:
     """The frames that each clip can give: those of its shortest role that is not empty."""
     lengths: dict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
     for place in dataset.places:
-        if place.count:
+        files = main_files(place.folder)
+        if files and files.kind != "video":
             above = place.folder.path.removesuffix(f"/{place.role}")
             lengths[place.split, place.item].append((above, place.count))
     return {roles[0][0]: min(count for _, count in roles) for roles in lengths.values()}

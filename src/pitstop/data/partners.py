@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pitstop.data.dataset import Examples, Files, Kind, Place, Problem
-from pitstop.data.layout import main_files
+from pitstop.data.layout import is_captioned, main_files
 from pitstop.data.names import checksum, stem_of
 from pitstop.data.walk import more, names_of
 
@@ -74,7 +74,7 @@ def _beside(place: Place, role: str) -> str:
 
 def _captions(place: Place) -> list[Side]:
     files = {each.kind: each for each in place.folder.files}
-    if "picture" not in files:
+    if not is_captioned(place.folder):
         return []
     text = files.get("text", Files("text", 0))
     pairs: tuple[tuple[str, Files], ...] = (("picture", files["picture"]), ("caption", text))

@@ -4,9 +4,13 @@ from pitstop.data.dataset import Examples
 
 
 def named(examples: Examples) -> str:
-    """``12 files: a, b, c ...``, or the paths alone where there are no more than these."""
+    """``a, b, c ... (12 in all)``, or the paths alone where there are no more than these."""
     paths = ", ".join(examples.first)
-    return paths if examples.count <= len(examples.first) else f"{examples.count:,}: {paths} ..."
+    return (
+        paths
+        if examples.count <= len(examples.first)
+        else f"{paths} ... ({examples.count:,} in all)"
+    )
 
 
 def number(count: int, noun: str, plural: str = "") -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pitstop.core.errors import PitstopError
-from pitstop.core.reading import open_regular
+from pitstop.core.reading import LFS_POINTER, open_regular
 from pitstop.logs.build import Builder, Point
 from pitstop.logs.events import read_events
 from pitstop.logs.history import Logs, Run
@@ -109,8 +109,8 @@ def _name(path: Path, file: Path, kind: Kind) -> str:
     if file == path:
         return file.name
     where = file.relative_to(path)
-    if kind is STATE and where.parent.name.startswith("checkpoint-"):
-        return str(where.parent.parent)  # the newest checkpoint tells of all steps
+    if kind is STATE:  # the newest checkpoint tells of all steps
+        return str(where.parent.parent if "checkpoint" in where.parent.name else where.parent)
     if kind is WANDB:
         return where.parent.name or where.stem
     if kind is EVENTS or where.name == "metrics.csv":
@@ -125,6 +125,9 @@ def _run(name: str, kind: Kind, files: list[Path], tick: Tick) -> tuple[Run, lis
     for file in files:
         try:
             with open_regular(file) as stream:
+                if stream.read(len(LFS_POINTER)) == LFS_POINTER:
+                    raise TornError("a pointer of Git LFS: run git lfs pull")
+                stream.seek(0)
                 builder.add(_ticking(kind.reader(stream), stream, tick))
         except TornError as error:
             torn = f"{file.name}: {error}"

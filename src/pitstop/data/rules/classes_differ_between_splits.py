@@ -44,7 +44,8 @@ def classes_differ_between_splits(dataset: Dataset) -> Iterator[Finding]:
     for split, classes in by_split.items():
         missing = sorted(everything - classes)
         others = (by_split[each] for each in by_split if each != split)
-        if missing and classes & set().union(*others):
+        shared = classes & set().union(*others)
+        if 0 < len(missing) <= len(shared):  # else these are not the classes of one dataset
             yield Finding(
                 f"{split} has no folder for {number(len(missing), 'class', 'classes')} that "
                 f"another split has: {', '.join(missing[:FIRST])}.",

@@ -10,7 +10,7 @@ from pitstop.logs.history import Run
 from pitstop.logs.numbers import at, before, drawn, finite
 from pitstop.logs.tags import LOSS, is_checked, losses, partner
 
-FEWEST = 6  # validations; fewer are no curve
+FEWEST = 4  # validations; fewer are no curve
 RISEN = 1.1  # times its lowest value
 LATE = 0.8  # of the run: a minimum later than this may be noise
 WINDOW = 10  # training losses around a step
