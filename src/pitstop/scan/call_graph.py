@@ -122,6 +122,11 @@ def _resolve(index: Index, caller: Key, call: CallFact) -> list[Key]:
     return _local(index, caller, call.target) or _imported(index, call.target)
 
 
+def find_functions(index: Index, path: str, name: str) -> list[Key]:
+    """The functions that a file may mean by a name, own or imported."""
+    return _resolve(index, (path, ""), CallFact(name, 0))
+
+
 def is_test(path: str) -> bool:
     """Whether a file holds tests: what they call in a loop is not hot in the program."""
     *folders, name = path.split("/")

@@ -90,6 +90,7 @@ class FileFacts:
     keys: tuple[str, ...] = ()  # option names read: cfg["key"], cfg.key, "--key"
     switches: tuple[Switch, ...] = ()
     settings: tuple[Setting, ...] = ()
+    tensor_functions: tuple[str, ...] = ()  # that return a tensor, whatever they are given
     newest_torch: tuple[int, int] | None = None  # that the project says it runs with
 
 
@@ -110,6 +111,7 @@ def read_facts(source: "Source") -> FileFacts:
         tuple(sorted(keywords)),
         tuple(sorted(set(_keys(source)))),
         tuple(_switches(source)),
+        tensor_functions=tuple(_tensor_functions(source)),
     )
 
 
@@ -182,6 +184,33 @@ def _root(source: "Source", function: Function) -> tuple[str, str]:
     if function.name == "__getitem__" and dataset:
         return "sample", f"__getitem__ of {owner.name}"
     return "", ""
+
+
+def _tensor_functions(source: "Source") -> Iterator[str]:
+    """Functions of which every return is certainly a tensor, as far as this file tells."""
+    returned: dict[Function, list[ast.expr | None]] = {}
+    for each in source.nodes(ast.Return):
+        function = source.enclosing_function(each)
+        plain = function is not None and isinstance(source.parent(function), ast.Module)
+        if function is not None and plain and not _is_extra(source, function, each):
+            returned.setdefault(function, []).append(each.value)
+    alone = source.by_itself()
+    for function, values in returned.items():
+        if all(value is not None and alone.kind_of(value) == "tensor" for value in values):
+            yield function.name
+
+
+def _is_extra(source: "Source", function: Function, leave: ast.Return) -> bool:
+    """Whether only a caller who asks gets it: ``if full: return ret, cs``, where full=False."""
+    block = source.parent(leave)
+    if not isinstance(block, ast.If) or not isinstance(block.test, ast.Name):
+        return False
+    given = function.args
+    defaults = dict(zip(reversed(given.args), reversed(given.defaults), strict=False))
+    for parameter, default in defaults.items():
+        if parameter.arg == block.test.id:
+            return isinstance(default, ast.Constant) and default.value is False
+    return False
 
 
 def _classes(source: "Source") -> Iterator[ClassFact]:

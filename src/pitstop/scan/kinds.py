@@ -216,6 +216,8 @@ def _call(source: "Source", call: ast.Call) -> Kind:
             return method
     if isinstance(call.func, ast.Name | ast.Attribute) and kind_of(source, call.func) == "module":
         return _layer_result(source, call.func)
+    if name and source.project.returns_tensor(source.path, name):
+        return "tensor"
     return _class_kind(source, name) if name else "unknown"
 
 

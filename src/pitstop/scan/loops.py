@@ -57,6 +57,8 @@ def loop_heat(source: "Source", loop: ast.AST, evaluation: bool) -> Heat | None:
     if heat is None and loop in source.step_loops:
         kind: HotKind = "step"
         heat = Heat(kind, f"loop that calls {source.step_loops[loop]}", _line(loop))
+    if heat is None and loop in source.inference_loops:
+        heat = Heat("frame", f"loop that runs {source.inference_loops[loop]}", _line(loop))
     return heat
 
 

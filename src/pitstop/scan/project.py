@@ -4,7 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from pitstop.scan.call_graph import Index, asks_for_gradients, hot_functions, read_index
+from pitstop.scan.call_graph import (
+    Index,
+    asks_for_gradients,
+    find_functions,
+    hot_functions,
+    read_index,
+)
 from pitstop.scan.facts import FileFacts, Switch
 from pitstop.scan.hot import Hot
 from pitstop.scan.settings import Setting
@@ -80,6 +86,15 @@ class Project:
         """Whether a function or method of this name, or one that it calls, runs backward."""
         keys = self._index.by_name.get(name, ())
         return any(asks_for_gradients(self._index, key) for key in keys)
+
+    @cached_property
+    def _tensor_functions(self) -> frozenset[tuple[str, str]]:
+        return frozenset((file.path, name) for file in self.files for name in file.tensor_functions)
+
+    def returns_tensor(self, path: str, name: str) -> bool:
+        """Whether what a file calls by this name is a function that returns a tensor."""
+        keys = find_functions(self._index, path, name)
+        return bool(keys) and all(key in self._tensor_functions for key in keys)
 
     def is_called(self, name: str, elsewhere_than: str) -> bool:
         """Whether another file calls a function or method of this name."""

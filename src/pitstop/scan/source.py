@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar, overload
 from pitstop.core.finding import Finding, Fix, Span
 from pitstop.scan import guards, hot, kinds, scopes
 from pitstop.scan.facts import read_facts
+from pitstop.scan.inference import read_inference_loops
 from pitstop.scan.loops import read_step_loops
 from pitstop.scan.names import import_aliases, module_name
 from pitstop.scan.options import written_out
@@ -56,6 +57,10 @@ class Source:
         other._project = project
         other.kinds = {}
         return other
+
+    def by_itself(self) -> "Source":
+        """The same parsed file as part of no project: for what is asked before there is one."""
+        return self.in_project(Project())
 
     def __repr__(self) -> str:
         return f"Source({self.path!r}, {len(self.lines.starts)} lines)"
@@ -287,6 +292,11 @@ class Source:
     def step_loops(self) -> Mapping[ast.AST, str]:
         """Loops that run backward or step an optimizer, with the call that shows it."""
         return read_step_loops(self)
+
+    @cached_property
+    def inference_loops(self) -> Mapping[ast.AST, str]:
+        """Loops that run a network without gradients, with the name of the network."""
+        return read_inference_loops(self)
 
     @cached_property
     def exits(self) -> Mapping[ast.AST, int]:

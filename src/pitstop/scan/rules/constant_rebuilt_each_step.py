@@ -50,8 +50,11 @@ def constant_rebuilt_each_step(source: Source) -> Iterator[Finding]:
 
 
 def _constants(source: Source) -> Iterator[ast.Call]:
-    for call in source.calls("torch.tensor"):
-        if call.args and _is_list(call.args[0]) and _goes_to_device(source, call):
+    for call in source.calls("torch.tensor", "torch.Tensor", "torch.FloatTensor"):
+        if not call.args:
+            continue
+        numbers = _is_list(call.args[0]) and _goes_to_device(source, call)
+        if numbers or _is_window(call.args[0]):
             yield call
     yield from source.calls(*RAMPS)
     for call in source.calls("torch.meshgrid"):
@@ -67,6 +70,14 @@ def _is_list(node: ast.expr) -> bool:
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return len(items) > 1 and all(_is_number(each) or _is_list(each) for each in items)
     return False
+
+
+def _is_window(node: ast.expr) -> bool:
+    """Whether Python computes it number by number: ``[exp(-(x - 5) ** 2) for x in range(11)]``."""
+    if not isinstance(node, ast.ListComp) or len(node.generators) > 1:
+        return False
+    over = node.generators[0].iter
+    return isinstance(over, ast.Call) and getattr(over.func, "id", "") == "range"
 
 
 def _is_number(node: ast.expr) -> bool:

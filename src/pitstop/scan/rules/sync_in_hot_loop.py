@@ -16,6 +16,7 @@ from pitstop.scan.tensor_reads import has_read, is_method_read, is_on_cpu, tenso
 SAVES = re.compile(r"\.save\(|imwrite|fromarray|save_image|imsave")  # pixels must come to the CPU
 OUTPUT = re.compile(r"(?:^|_)(?:write|log|show|export|dump|plot|metrics?|image|psnr)")
 LOOPS = re.compile("called in|loop over|denoising")  # may be there to fetch their outputs
+FETCHES = {"`.cpu()`", "`.tolist()`"}
 NAN_CHECK = re.compile(r"isnan|isinf|isfinite")  # guard-syncs-every-step speaks of those
 
 
@@ -43,7 +44,7 @@ def sync_in_hot_loop(source: Source) -> Iterator[Finding]:
     seen: set[ast.stmt] = set()
     for node, value, what in tensor_reads(source):
         hot = source.hot(node)
-        if hot is not None and (hot.guarded or hot.kind != "step"):
+        if hot is not None and (hot.guarded or not _counts(hot, what)):
             continue
         reason = _reason(source, node, hot, what == "`.cpu()`")
         statement = source.statement(node)
@@ -55,6 +56,11 @@ def sync_in_hot_loop(source: Source) -> Iterator[Finding]:
             seen.add(statement)
             message = f"{what} makes Python wait for the GPU ({reason})."
             yield source.finding(node, message, confidence="suspected")
+
+
+def _counts(hot: Hot, what: str) -> bool:
+    """Steps count, and frames of a video where Python decides on them; pixels must be fetched."""
+    return hot.kind == "step" or (hot.kind == "frame" and what not in FETCHES)
 
 
 def _is_read(source: Source, node: ast.AST, value: ast.expr) -> bool:
