@@ -59,6 +59,11 @@ class Twins:
         return next((each.wrong for each in self.answers if each.wrong), "")
 
     @property
+    def furthest_loss(self) -> float:
+        """The largest distance of any loss."""
+        return max((far for name, far in self.worst.items() if name.startswith("loss")), default=0)
+
+    @property
     def losses(self) -> tuple[list[float], list[float]]:
         """The mean loss of each pass, twin by twin."""
         both = [each.losses for each in self.answers if all(each.losses)]
@@ -90,8 +95,13 @@ def judge_rounding(ours: Twins, references: Iterable[Twins], precision: str) -> 
     return _within(told, allowed)
 
 
-def judge_drawn(ours: Twins, drawn: Twins, rounded: Sequence[Twins], precision: str) -> Guarded:
-    """Other random numbers: as far off as those bring it, with the same losses on average."""
+def judge_drawn(
+    ours: Twins, itself: Twins, drawn: Twins, rounded: Sequence[Twins], precision: str
+) -> Guarded:
+    """Other random numbers: as far off as those bring it, with the same losses on average.
+
+    ``itself`` are twins with the change in both passes, which draw different numbers.
+    """
     strict = judge_rounding(ours, rounded, precision)
     if strict.ok or ours.wrong:
         return strict
@@ -99,15 +109,15 @@ def judge_drawn(ours: Twins, drawn: Twins, rounded: Sequence[Twins], precision: 
     off, on = ours.losses
     if not found.ok or len(off) < 2:
         return found
-    spread_off, spread_on = pstdev(off), pstdev(on)
-    size = max(map(abs, (*off, *on))) or 1.0
-    least = FLOORS.get(precision, FLOORS["float32"]) * size
-    if spread_off > least and spread_on < VANISHED * spread_off:
+    least = FLOORS.get(precision, FLOORS["float32"])
+    if drawn.furthest_loss > least and itself.furthest_loss < VANISHED * drawn.furthest_loss:
         return Guarded(False, reason="its losses no longer depend on random numbers")
-    apart = abs(fmean(on) - fmean(off))
-    allowed = max(least, SPREADS * math.hypot(spread_off, spread_on) / math.sqrt(len(off)))
-    said = f"mean loss {precise_percent(apart / size)} apart, {_by(allowed / size)}"
-    return Guarded(apart <= allowed, apart / size, allowed / size, said)
+    size = max(map(abs, (*off, *on))) or 1.0
+    differ = [(b - a) / size for a, b in zip(off, on, strict=True)]
+    apart = abs(fmean(differ))
+    allowed = max(least, SPREADS * pstdev(differ) / math.sqrt(len(differ) - 1))
+    said = f"mean loss {precise_percent(apart)} apart, {_by(allowed)}"
+    return Guarded(apart <= allowed, apart, allowed, said)
 
 
 def _within(ours: Mapping[str, float], allowed: Mapping[str, float]) -> Guarded:

@@ -33,6 +33,7 @@ class Kind:
     units: int = 1
     draws: Literal["", "same", "others"] = ""  # random numbers, from a seed for both passes or each
     still: float = 1e-3  # share of the whole: what is less in one parameter is rounding
+    itself: bool = False  # the changes are on in the first pass, too
 
 
 class Bench(Protocol):
@@ -110,7 +111,8 @@ class LiveBench:
             others = seed + number * (kind.draws == "others")
             question = Question(
                 TWIN,
-                on=self._places(on),
+                self._places(on) if kind.itself else (),
+                self._places(on),
                 moved=kind.moved,
                 units=kind.units,
                 seed=seed if kind.draws else None,

@@ -61,7 +61,8 @@ class Numbers:
         if precision not in self._drawn:
             others = replace(plain, draws="others")
             self._drawn[precision] = self._bench.twins((), MANY, others)
-        return judge_drawn(ours, self._drawn[precision], references, precision)
+        itself = self._bench.twins(on, FEW, replace(plain, draws="others", itself=True))
+        return judge_drawn(ours, itself, self._drawn[precision], references, precision)
 
     def _effects(self, on: Changes) -> tuple[set[Effect], str]:
         """What all of them do to the numbers, and the coarsest precision in the run."""
