@@ -31,9 +31,10 @@ Around = Callable[..., Any]  # around(call, module, *arguments, **options) -> wh
 class Models:
     """Tells of each outermost module before its first call, and puts functions around its calls."""
 
-    def __init__(self, undos: list[Undo]) -> None:
+    def __init__(self, undos: list[Undo], known_after: int = KNOWN_AFTER) -> None:
         self.changes: list[Any] = []  # all that are put on them
         self._undos = undos
+        self._known_after = known_after
         self._on_model: list[Callable[[nn.Module], None]] = []
         self._arounds: list[Around] = []
         self._around_functions: list[Around] = []
@@ -128,7 +129,7 @@ class Models:
         try:
             yield
         finally:
-            if self._searching and self._calls_since < KNOWN_AFTER:
+            if self._searching and self._calls_since < self._known_after:
                 self._put_in_place()
             else:
                 self._stop()

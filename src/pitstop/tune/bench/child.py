@@ -19,8 +19,8 @@ from torch import is_grad_enabled
 from pitstop.tune.bench import distances
 from pitstop.tune.bench.doubling import Doubling, copied
 from pitstop.tune.bench.questions import (
-    BLOCK,
     CALL,
+    END,
     TWIN,
     Answer,
     BenchPlan,
@@ -39,6 +39,7 @@ from pitstop.tune.plan import Plan
 from pitstop.tune.script import Action, Script
 
 MOST_AHEAD = 3  # batches that a library reads ahead; accelerate reads one
+KNOWN_AFTER = 10_000  # calls without a new model: data may be prepared by others for long
 TRIES = 4  # to repeat a step that no epoch begins in, or a block
 MOST_CALLS = 50  # steps until a model is called
 MOVES = 12_345  # the seed of the directions in which weights are moved
@@ -53,7 +54,7 @@ class Bench:
     def __init__(self, plan: BenchPlan) -> None:
         self._plan = plan
         self._undos: list[Action] = []
-        made, models = Made(self._undos), Models(self._undos)
+        made, models = Made(self._undos), Models(self._undos, KNOWN_AFTER)
         made.watch_optimizers()
         self._watching = Watching(models, self._undos)
         self._doubling = Doubling(self._undos)
@@ -106,12 +107,13 @@ class Bench:
         answer = Answer(outcomes=self._outcomes())
         while True:
             question = line.ask(answer)
-            if question.kind == TWIN:
-                answer = yield from self._twin(question)
-            elif question.kind == BLOCK:
-                answer = yield from self._block(question)
-            else:
+            if question.kind == END:
                 return
+            what = self._twin if question.kind == TWIN else self._block
+            try:
+                answer = yield from what(question)
+            except Exception as error:  # noqa: BLE001 the script lives on; the parent must know
+                answer = Answer(f"{type(error).__name__}: {error}".splitlines()[0])
 
     # Twins
 
@@ -161,8 +163,9 @@ class Bench:
             off.put_back()
             if self._doubling.epoch_begun:
                 continue
-            if first.given() != second.given() and not wrong:
-                if question.on == question.off:
+            null = question.on == question.off
+            if not (wrong or second.is_given(first, None if null else 1)):
+                if null:
                     return None
                 wrong = "its model is given something else"
             lost, less = distances.of_losses(second.numbers(), first.numbers())

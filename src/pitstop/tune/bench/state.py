@@ -277,7 +277,7 @@ def _infinite(scaler: GradScaler) -> list[tuple[tuple[int, Any], Tensor]]:
     """Whether the gradients of the last step were: ``update`` reads it in the next one."""
     return [
         ((optimizer, device), each)
-        for optimizer, state in scaler._per_optimizer_states.items()
+        for optimizer, state in getattr(scaler, "_per_optimizer_states", {}).items()
         for device, each in state.get("found_inf_per_device", {}).items()
     ]
 

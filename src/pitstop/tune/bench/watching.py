@@ -1,6 +1,7 @@
 """Watching: what one pass of a step computes: what models are given and return, and its losses."""
 
 from collections.abc import Callable
+from math import isclose
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ from pitstop.profile.patch import Undo, patch
 from pitstop.tune.models import Models
 from pitstop.tune.numbers import tensors_in
 
+MOST_CALLS = 32  # of models in a step, whose inputs are looked at
+ALIKE = 1e-3  # share by which what is computed before a call may differ, where sums are not exact
 SAMPLED = 65_536  # numbers of each tensor that are looked at one by one; its sum covers the rest
 
 
@@ -18,7 +21,7 @@ class Pass:
     """What was seen in one pass."""
 
     def __init__(self) -> None:
-        self.inputs: list[Tensor] = []  # of the first call, as sums
+        self.inputs: list[list[Tensor]] = []  # of each of the first calls, as sums
         self.losses: list[Tensor] = []
         self.calls = 0
 
@@ -26,9 +29,18 @@ class Pass:
         """The losses."""
         return [float(each) for each in self.losses]
 
-    def given(self) -> list[list[float]]:
-        """What the first call was given, as numbers that are equal for equal content."""
-        return [each.tolist() for each in self.inputs]
+    def is_given(self, other: "Pass", calls: int | None = None) -> bool:
+        """Whether models are given the same as in another pass, but for rounding."""
+        both = [each.inputs[:calls] for each in (self, other)]
+        ours, theirs = ([x.tolist() for call in one for x in call] for one in both)
+        if [len(each) for each in both[0]] != [len(each) for each in both[1]]:
+            return False
+        pairs = zip(ours, theirs, strict=True)
+        return all(
+            isclose(a, b, rel_tol=ALIKE, abs_tol=ALIKE)
+            for x, y in pairs
+            for a, b in zip(x, y, strict=True)
+        )
 
 
 class Watching:
@@ -56,8 +68,8 @@ class Watching:
     def _around(self, call: Callable[..., Any], module: Any, *given: Any, **named: Any) -> Any:
         seen = self._pass
         if seen is not None:
-            if not seen.calls:
-                seen.inputs = [sums(each) for each in tensors_in([given, named])]
+            if seen.calls < MOST_CALLS:
+                seen.inputs.append([sums(each) for each in tensors_in([given, named])])
             seen.calls += 1
         if self.around_call is not None:
             return self.around_call(call, module, *given, **named)
