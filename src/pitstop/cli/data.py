@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from pitstop.cli.numbers import finite
 from pitstop.cli.output import Output, output_options
 from pitstop.core.finding import Finding
 from pitstop.core.machine import Machine
@@ -37,7 +38,12 @@ Exit code: 0 nothing to do, 1 something to mend, 2 could not run.
 @click.option(
     "--window", "--frames", type=click.IntRange(1, 100_000), help="Frames that one sample takes."
 )
-@click.option("--step-ms", type=click.FloatRange(0.001, 1e9), help="Time of one training step.")
+@click.option(
+    "--step-ms",
+    type=click.FloatRange(0.001, 1e9),
+    callback=finite,
+    help="Time of one training step.",
+)
 @click.option("--batch", type=click.IntRange(1, 1_000_000), default=1, help="Samples in a batch.")
 @click.option("--crop", type=click.IntRange(1, 100_000), help="Side of the crops that are used.")
 @click.option(

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from pitstop.cli.failure import say
+from pitstop.cli.numbers import finite
 from pitstop.cli.output import Output, check_target, output_options
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
@@ -40,7 +41,12 @@ file_path = click.Path(path_type=Path, dir_okay=False)
 
 @click.command(epilog=EXAMPLES)
 @click.option("--workers", type=click.IntRange(0, 4096), help="DataLoader workers you mean to use.")
-@click.option("--batch-mb", type=click.FloatRange(0, 1e6), help="Size of one batch, in MiB.")
+@click.option(
+    "--batch-mb",
+    type=click.FloatRange(0, 1e6),
+    callback=finite,
+    help="Size of one batch, in MiB.",
+)
 @click.option("--remeasure", is_flag=True, help="Measure the limits anew, not from the cache.")
 @click.option("--no-limits", is_flag=True, help="Do not measure what the machine can do.")
 @click.option("--machine", "recording", type=file_path, help="Judge a recorded machine instead.")

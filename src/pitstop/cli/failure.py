@@ -14,6 +14,15 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable, printable_lines
 from pitstop.core.secrets import masked_text
 
+CURES = {  # of what is wrong with the machine or with what was typed, not with us
+    errno.ENOSPC: "make some room, then try again",
+    errno.EDQUOT: "make some room, then try again",
+    errno.EROFS: "run it where it can write",
+    errno.EACCES: "get the right to it, or choose another place",
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ELOOP: "these links lead nowhere; give another name",
+    errno.EMFILE: "allow more open files (ulimit -n)",
+}
 ISSUES = "please report it with that file"
 
 
@@ -32,8 +41,9 @@ def say_error(error: BaseException) -> None:
             say(f"pitstop: {printable(error.format_message())} (see {context.command_path} --help)")
         case click.ClickException():
             say(f"pitstop: {printable(error.format_message())}")
-        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            say(f"pitstop: {error.strerror}: make some room, then try again")
+        case OSError() if error.errno in CURES:
+            where = f"{error.filename}: " if error.filename else ""
+            say(f"pitstop: {printable(where)}{error.strerror}: {CURES[error.errno]}")
         case _:
             what = f"{type(error).__name__}: {error}".removesuffix(": ")
             what = printable(masked_text(what))

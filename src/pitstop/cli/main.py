@@ -20,7 +20,7 @@ from pitstop.cli.failure import (
 from pitstop.core.errors import PitstopError
 
 COULD_NOT_RUN = 2
-SERVING = {"diagnosis", "failure", "formats", "main", "output"}  # modules that are no command
+SERVING = {"diagnosis", "failure", "formats", "main", "numbers", "output"}  # no commands
 INTERRUPTED = 130  # what shells expect after Ctrl-C
 NOBODY_READS = 141  # likewise of a program whose reader, `head` perhaps, has seen enough
 COMPLETION = "_PITSTOP_COMPLETE"  # set by the shell that asks what could be typed next

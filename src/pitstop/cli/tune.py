@@ -8,6 +8,7 @@ import click
 from pitstop.cli.diagnosis import diagnosed, keep_surroundings
 from pitstop.cli.failure import say, say_error
 from pitstop.cli.main import INTERRUPTED
+from pitstop.cli.numbers import finite
 from pitstop.cli.output import Output, output_options
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
@@ -43,6 +44,7 @@ Exit code: 0 done, also where nothing helps; 2 could not run; 130 ended by Ctrl-
 @click.option(
     "--budget",
     type=click.FloatRange(min=0, min_open=True),
+    callback=finite,
     help="Minutes at most; 5 unless you say otherwise.",
 )
 @click.option("--only", multiple=True, metavar="CHANGES", help="Try these only: tf32,loader.")

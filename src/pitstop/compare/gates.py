@@ -5,6 +5,7 @@ it and the difference is more than noise. A limit of no change (``step<=0%``) is
 the same. Everything between is inconclusive.
 """
 
+import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ def parse(text: str, higher: Collection[str] = (), lower: Collection[str] = ()) 
     if not match:
         raise PitstopError(f"--gate {text!r}: write it like 'step<=+3%' or 'samples>=-3%'")
     metric, sign, number = match.groups()
+    if not math.isfinite(float(number)):
+        raise PitstopError(f"--gate {text!r}: no such number; write it like 'step<=+3%'")
     known = ["memory", *NAMES, *higher, *lower]
     if metric not in known:
         raise PitstopError(f"--gate {text!r}: no metric {metric!r}; there is {', '.join(known)}")

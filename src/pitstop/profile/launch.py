@@ -210,8 +210,13 @@ def new_run_folder(root: Path, name: str) -> Path:
         folder.mkdir(ALONE)
         reached.begin(folder)
     except OSError as error:
-        folder = Path(tempfile.mkdtemp(prefix="pitstop-"))
         why = f"{error.filename}: {error.strerror}"
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="pitstop-"))
+        except OSError:
+            raise PitstopError(
+                f"{why}, nor is there a temporary folder: a recording needs a place (TMPDIR)"
+            ) from None
         complain(f"{printable(why)}; recording to {folder} instead")
     return folder
 

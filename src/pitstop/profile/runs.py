@@ -61,7 +61,7 @@ def now() -> str:
 def all_runs(root: Path) -> list[Path]:
     """Folders of the recordings started in ``root``, oldest first."""
     folder = root / RUNS
-    return sorted(path.parent for path in folder.glob("*/run.json")) if folder.is_dir() else []
+    return sorted(path.parent for path in folder.glob("*/run.json") if path.is_file())
 
 
 def find(root: Path, name: str) -> Path:
@@ -71,7 +71,7 @@ def find(root: Path, name: str) -> Path:
         return runs[-1]
     if (Path(name) / "run.json").is_file():
         return Path(name)
-    found = [run for run in runs if run.name.startswith(name)]
+    found = [run for run in runs if name and run.name.startswith(name)]
     if len(found) == 1:
         return found[0]
     problem = "matches several recordings" if found else "is no recording"
