@@ -27,11 +27,11 @@ def refused(complaints: Sequence[str], may_write: Sequence[Path]) -> tuple[str, 
 
 
 def explained(ending: Ending, refused: Sequence[str]) -> Ending:
-    """An error that may come of a refusal begins with that."""
+    """An error that may come of a refusal begins with that: the last one is nearest to it."""
     if not (ending.error and refused):
         return ending
-    said = f"Pitstop refused a write to {refused[0]}; {REMEDY} ({ending.error})"
-    return replace(ending, error=said, refused=refused[0])
+    said = f"Pitstop refused a write to {refused[-1]}; {REMEDY} ({ending.error})"
+    return replace(ending, error=said, refused=refused[-1])
 
 
 def _paths(line: str) -> Iterator[str]:
