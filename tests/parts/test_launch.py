@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from pitstop import internals
 from pitstop.parts import launch
 
 THREADS = 2
@@ -33,11 +34,11 @@ class Kernel:
 
 @pytest.fixture
 def on_a_device(monkeypatch):
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 7, raising=False)
-    launch.convention_is_known.cache_clear()
+    monkeypatch.setattr(internals, "current_device", lambda: 0)
+    monkeypatch.setattr(internals, "current_stream", lambda _: 7)
+    internals.launch_is_known.cache_clear()
     yield
-    launch.convention_is_known.cache_clear()
+    internals.launch_is_known.cache_clear()
 
 
 def made_with(kernel):

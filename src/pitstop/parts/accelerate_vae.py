@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from pitstop import internals
 from pitstop.parts import vae_blocks
 from pitstop.parts.causal_blocks import accelerate_causal
 from pitstop.parts.exchange_trial import Clock, Run, Trial, decoding, fastest_ms
@@ -132,6 +133,6 @@ def _compile(vae: nn.Module) -> Undo:
 
     def back() -> None:
         for each in found:
-            each._compiled_call_impl = None
+            setattr(each, internals.COMPILED_CALL, None)
 
     return Undo((back,))

@@ -19,6 +19,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from pitstop import internals
 from pitstop.parts.group_norm_silu import group_norm_silu
 from pitstop.parts.silu_rewrite import forward_with_silu
 
@@ -118,7 +119,11 @@ def swap_class(module: nn.Module, new: type[nn.Module]) -> Step:
 
 def is_plain(module: nn.Module) -> bool:
     """Whether calling ``forward`` directly is the same as calling the module."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
+    hooks = (
+        internals.forward_hooks(module),
+        internals.forward_pre_hooks(module),
+        internals.backward_hooks(module),
+    )
     return not any(hooks) and "forward" not in vars(module)
 
 

@@ -6,20 +6,20 @@ is made once per signature (shapes, strides, types, device) and goes straight to
 kernel, with bare addresses and without hooks.
 """
 
-import importlib
 from dataclasses import dataclass
-from functools import cache, lru_cache, reduce
+from functools import lru_cache, reduce
 from importlib.util import find_spec
 from operator import or_
 from typing import Any
 
 import torch
 
+from pitstop import internals
+
 HAS_TRITON = find_spec("triton") is not None
 KERNEL_TYPES = frozenset((torch.float32, torch.bfloat16, torch.float16))
 ALIGNMENT = 16  # bytes; other addresses take other variants, and the slow way to them
 SIGNATURES = 4096  # kept per kernel: far more than one process meets; it only stops a leak
-KNOWN = ((3, 3), (3, 9))  # Tritons whose compiled kernels are handed what ``Launch`` hands them
 Compiled = tuple[Any, Any, Any]  # what runs a kernel, its handle on the device, its metadata
 
 
@@ -40,7 +40,7 @@ class Launch:
 
     def __call__(self, *tensors: torch.Tensor | None) -> None:
         """Run on torch's current stream of the device."""
-        if self.device >= 0 and self.device != torch._C._cuda_getDevice():
+        if self.device >= 0 and self.device != internals.current_device():
             with torch.cuda.device(self.device):
                 self(*tensors)
             return
@@ -49,12 +49,14 @@ class Launch:
         compiled = self.compiled
         if aligned and compiled is not None:
             run, function, metadata = compiled
-            stream = torch._C._cuda_getCurrentRawStream(self.device)
+            stream = internals.current_stream(self.device)
             hooks = (None, None, None)
             run(*self.grid, stream, function, metadata, *hooks, *addresses, *self.numbers)
             return
         made = self.kernel[self.grid](*tensors, *self.numbers, num_warps=self.warps)
-        if aligned and made is not None and convention_is_known():  # the interpreter makes nothing
+        if (
+            aligned and made is not None and internals.launch_is_known()
+        ):  # the interpreter makes nothing
             self.compiled = (made.run, made.function, made.packed_metadata)
 
 
@@ -89,11 +91,3 @@ def _kept(
 def index_of(device: torch.device) -> int:
     """What ``Launch`` calls the device of a tensor."""
     return -1 if device.index is None else device.index
-
-
-@cache
-def convention_is_known() -> bool:
-    """Whether this Triton takes a launch as we make it; another one launches by itself."""
-    major, minor, *_ = importlib.import_module("triton").__version__.split(".")
-    oldest, newest = KNOWN
-    return oldest <= (int(major), int(minor)) <= newest

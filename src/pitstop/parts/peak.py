@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from pitstop import internals
 
 
 class Peak(NamedTuple):
@@ -30,7 +30,7 @@ def peak_of(run: Callable[[], Any], device: torch.device) -> Peak:
     return Peak(result, live.most, live.bytes)
 
 
-class _LiveTensors(TorchDispatchMode):
+class _LiveTensors(internals.TorchDispatchMode):
     """Counts the bytes of storages that operations create, until they are freed."""
 
     def __init__(self) -> None:
@@ -41,16 +41,16 @@ class _LiveTensors(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> object:
-        given = {each.untyped_storage()._cdata for each in _tensors((args, kwargs))}
+        given = {internals.storage_key(each.untyped_storage()) for each in _tensors((args, kwargs))}
         result = func(*args, **(kwargs or {}))
         for each in _tensors(result):
             storage = each.untyped_storage()
-            if storage._cdata not in given | self.seen:
+            if internals.storage_key(storage) not in given | self.seen:
                 self._count(storage)
         return result
 
     def _count(self, storage: Any) -> None:
-        key, size = storage._cdata, storage.nbytes()
+        key, size = internals.storage_key(storage), storage.nbytes()
         self.seen.add(key)
         self.bytes += size
         self.most = max(self.most, self.bytes)
@@ -62,4 +62,4 @@ class _LiveTensors(TorchDispatchMode):
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:
-    return [each for each in tree_leaves(tree) if isinstance(each, torch.Tensor)]
+    return [each for each in internals.tree_leaves(tree) if isinstance(each, torch.Tensor)]

@@ -10,10 +10,12 @@ from typing import Any
 
 import torch
 
+from pitstop import internals
+
 
 def is_transformed() -> bool:
     """Whether ``torch.func`` (grad, vmap, ...) is at work, so that the twin must run."""
-    return torch._C._are_functorch_transforms_active()
+    return internals.is_transformed()
 
 
 def recorded(function: Any, *inputs: Any) -> Any:

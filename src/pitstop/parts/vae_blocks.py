@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from pitstop import internals
 from pitstop.parts.fuse_group_norm import PROBE_TOLERANCE, FusedGroupNorm, is_plain, probe
 from pitstop.parts.vae_functions import FLASH_HEAD, add_biases, attend, fold_upsample
 
@@ -20,7 +21,7 @@ Forward = Callable[..., torch.Tensor]
 
 
 def _without_bias(convolution: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    answer: torch.Tensor = convolution._conv_forward(x, convolution.weight, None)  # type: ignore[operator]
+    answer: torch.Tensor = internals.convolved(convolution, x, None)
     return answer
 
 
@@ -62,7 +63,7 @@ def _folded(block: Any) -> torch.Tensor:
     recorded = torch.is_grad_enabled() and weight.requires_grad
     if recorded or torch.compiler.is_compiling() or weight.is_inference():
         return fold_upsample(weight).to(memory_format=layout)
-    version = (weight.data_ptr(), weight._version, weight.dtype)
+    version = (weight.data_ptr(), internals.version(weight), weight.dtype)
     kept = vars(block).get("_pitstop_folded")
     if kept is None or kept[0] != version:
         kept = (version, fold_upsample(weight.detach()).to(memory_format=layout))

@@ -8,13 +8,12 @@ from threading import get_ident
 from typing import Any
 
 import torch
-from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-from torch.utils._python_dispatch import _disable_current_modes
 
+from pitstop import internals
 from pitstop.profile.attempt import attempt
 from pitstop.profile.checksum import checksum, thinned
 from pitstop.profile.dependence import Dependence
@@ -127,7 +126,7 @@ class Calls:
         return position
 
     def _listens(self) -> bool:
-        return get_ident() == self._thread or torch._C._current_graph_task_id() != -1
+        return get_ident() == self._thread or internals.backward_pass() != -1
 
     def _before(self, module: Any, args: Any) -> None:
         if not self._listens():
@@ -169,7 +168,7 @@ class Calls:
         new = not self._open and not self._tree.knows(module)
         if new:
             self._tree.add(module)
-        recomputed = torch._C._current_graph_task_id() != -1
+        recomputed = internals.backward_pass() != -1
         parent = self.current
         if recomputed and parent < 0 and id(module) in self._latest:
             parent = self.all[self._latest[id(module)]].parent  # where it was called first
@@ -188,7 +187,7 @@ class Calls:
             frozen=not any(each.requires_grad or id(each) in self._trained for each in parameters),
             training=module.training,
             recomputed=recomputed,
-            normalises=isinstance(module, _NormBase),
+            normalises=isinstance(module, internals.NormWithStatistics),
             new=new,
             through=through,
             interval=self.steps,
@@ -204,7 +203,7 @@ class Calls:
         call.asks |= any(each.requires_grad for each in tensors)
         call.fed |= self._dependence.bits([each for each in tensors if each.requires_grad])
         if tensors and self._is_outermost_frozen(call):
-            with _disable_current_modes():
+            with internals.without_modes():
                 call.content += [attempt(_content, tensors, call.module(), otherwise="")]
 
     def _is_outermost_frozen(self, call: Call) -> bool:

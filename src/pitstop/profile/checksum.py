@@ -4,7 +4,9 @@ import hashlib
 
 import torch
 
-NUMPY = torch._C.TensorBase.numpy  # the script's own requests for it are listened to
+from pitstop import internals
+
+NUMPY = internals.tensor_to_numpy  # the script's own requests for it are listened to
 WHOLE_BYTES = 4 * 2**20  # token ids, masks and the like are hashed to the last byte
 SAMPLED = 16_384  # numbers looked at in a larger tensor; its sum covers the rest
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from pitstop import internals
 from pitstop.profile.lines import NOWHERE, Place
 from pitstop.profile.tensors import storages_in
 
@@ -43,7 +44,7 @@ class Dependence:
         """The calls behind the tensors among these values."""
         found = 0
         for storage in storages_in(values):
-            found |= self._bits.get(storage._cdata, 0)
+            found |= self._bits.get(internals.storage_key(storage), 0)
         return found
 
     def mark(self, values: Any, bits: int) -> None:
@@ -54,16 +55,16 @@ class Dependence:
     def leaves(self, values: Any) -> None:
         """These tensors are read by Python, or by something that torch does not see."""
         self.read |= self.bits(values)
-        numbers = {storage._cdata for storage in storages_in(values)}
+        numbers = {internals.storage_key(storage) for storage in storages_in(values)}
         self._read_again.update(self._left[each][0] for each in numbers & self._left.keys())
 
     def ran(self, line: Place, given: Any, result: Any) -> Storages:
         """An operation ran; the memory that its result does not share with what it was given."""
-        inputs = {storage._cdata for storage in storages_in(given)}
+        inputs = {internals.storage_key(storage) for storage in storages_in(given)}
         self._read_again.update(self._left[each][0] for each in inputs & self._left.keys())
-        fresh = [each for each in storages_in(result) if each._cdata not in inputs]
+        fresh = [each for each in storages_in(result) if internals.storage_key(each) not in inputs]
         for storage in fresh:
-            if storage._cdata not in self._references:
+            if internals.storage_key(storage) not in self._references:
                 number = self._refer(storage)
                 self.born[number] = line, storage.nbytes(), self._references[number]
         return fresh
@@ -71,11 +72,11 @@ class Dependence:
     def spread(self, func: Any, given: Any, fresh: Storages, normalises: bool) -> None:
         """What an operation wrote depends on what it was given, and on the calls it ran in."""
         bits = self.bits(given)
-        if func._schema.name in FROM_HOST:
+        if internals.schema(func).name in FROM_HOST:
             bits |= self.read
         for storage in chain(fresh, storages_in(written_by(func, *given))):
             self._add(storage, bits | self.open)
-            if storage._cdata in self._state and not normalises:
+            if internals.storage_key(storage) in self._state and not normalises:
                 self.written |= bits  # running statistics serve nobody in this step
 
     def zero(self, line: Place, given: Any, result: Any) -> None:
@@ -83,14 +84,16 @@ class Dependence:
         self.zeroed[line] = self.zeroed.get(line, 0) | self.bits(given) & ~self.open
         for storage in storages_in(result):
             self._bits[self._refer(storage)] = self.open
-            self._zero.add(storage._cdata)
+            self._zero.add(internals.storage_key(storage))
 
     def times_zero(self, func: Any, args: Any) -> bool:
         """Whether the operation multiplies by zero: by a number, or by a tensor that is a weight.
 
         A learned factor may start at zero and is no such weight; a loss may be zero by itself.
         """
-        return func._schema.name in TIMES and any(self._is_zero(each) for each in args[:2])
+        return internals.schema(func).name in TIMES and any(
+            self._is_zero(each) for each in args[:2]
+        )
 
     def surviving(self) -> int:
         """Bits of the memory that lives on, but for loop variables.
@@ -119,17 +122,17 @@ class Dependence:
             return factor == 0
         if not isinstance(factor, torch.Tensor) or factor.dim() or factor.is_meta:
             return False  # one element of more dimensions may be a mask of a batch of one
-        number = factor.untyped_storage()._cdata
+        number = internals.storage_key(factor.untyped_storage())
         weight = not factor.requires_grad and not self._bits.get(number, 0) & ~self.open
         return (weight or number in self._zero) and not factor.item()
 
     def _add(self, storage: torch.UntypedStorage, bits: int) -> None:
-        if bits and storage._cdata not in self._state:
+        if bits and internals.storage_key(storage) not in self._state:
             number = self._refer(storage)
             self._bits[number] = self._bits.get(number, 0) | bits
 
     def _refer(self, storage: torch.UntypedStorage) -> int:
-        number: int = storage._cdata
+        number: int = internals.storage_key(storage)
         if number not in self._references:
             self._references[number] = StorageWeakRef(storage)
         return number
@@ -138,7 +141,7 @@ class Dependence:
 def written_by(func: Any, args: Any, kwargs: Any) -> list[Any]:
     """The arguments that an operation changes."""
     written = []
-    for place, argument in enumerate(func._schema.arguments):
+    for place, argument in enumerate(internals.schema(func).arguments):
         if argument.alias_info and argument.alias_info.is_write:
             if place < len(args):
                 written.append(args[place])

@@ -3,6 +3,7 @@
 from itertools import chain
 from typing import Any
 
+from pitstop import internals
 from pitstop.profile.calls import Calls
 from pitstop.profile.dependence import Dependence, Left
 from pitstop.profile.gradients import Discarded, Gradients, held_by
@@ -40,8 +41,12 @@ class Flow:
         if self._learning:
             return
         if not backward:
-            self.gradients.sees(func._schema.name, given, fresh)
-        if func._schema.name in READS or func.namespace == "c10d" or crosses(func, given, result):
+            self.gradients.sees(internals.schema(func).name, given, fresh)
+        if (
+            internals.schema(func).name in READS
+            or func.namespace == "c10d"
+            or crosses(func, given, result)
+        ):
             self.dependence.leaves(given)
         if zero:
             self._zeros.add(self.origins.latest)
@@ -120,7 +125,7 @@ class Flow:
         for position, call in enumerate(self.calls.all):
             if (module := call.module()) is None or not call.bit & bits:
                 continue
-            if any(id(each) in lost for each in module._parameters.values()):
+            if any(id(each) in lost for each in internals.own_parameters(module).values()):
                 found.add(self.calls.outermost(position))
         return found
 
@@ -138,7 +143,7 @@ class Flow:
                 continue
             if call.fed & losing and any(id(each) in used for each in module.parameters()):
                 return call.line
-            if any(id(each) in lost for each in module._parameters.values()):
+            if any(id(each) in lost for each in internals.own_parameters(module).values()):
                 losing |= call.bit
         return line
 
@@ -153,7 +158,7 @@ class Flow:
             seen.add(node)
             if (origin := self.origins.of(node)) is not None:
                 positions.add(origin[1])
-            if node._sequence_nr() not in self._zeros:
+            if internals.sequence_number(node) not in self._zeros:
                 waiting += [below for below, _ in node.next_functions if below is not None]
         for position in positions:
             found |= self.calls.bits_around(position)

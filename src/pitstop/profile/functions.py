@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from pitstop import internals
 from pitstop.profile.modules import calls_of_modules
 from pitstop.profile.patch import Given, Undo, disguised, patch, told
 from pitstop.profile.recorder import Recorder
@@ -74,5 +75,7 @@ def _heard(made: Function, subject: Any, recorder: Recorder, stepped: set[int | 
 
 def _writes(optimizer: Any) -> int:
     """How often its parameters were written to, all together."""
-    with torch._C.DisableTorchFunction():  # the script's modes must not see us
-        return sum(each._version for group in optimizer.param_groups for each in group["params"])
+    with internals.without_function_modes():  # the script's modes must not see us
+        return sum(
+            internals.version(each) for group in optimizer.param_groups for each in group["params"]
+        )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from pitstop import internals
 from pitstop.profile.lines import Place
 from pitstop.profile.tensors import storages_in
 from pitstop.profile.tree import Tree
@@ -69,13 +70,17 @@ class Gradients:
         """The pass is over: every gradient is where it will be."""
         for key in self._touched:
             for storage in storages_in(self._parameters[key].grad):
-                self._memory[storage._cdata] = key
+                self._memory[internals.storage_key(storage)] = key
         self._touched.clear()
 
     def sees(self, name: str, given: Any, fresh: list[torch.UntypedStorage]) -> None:
         """An operation outside backward passes: it may zero a gradient, or carry it away."""
         inputs = list(storages_in(given))
-        keys = {self._memory[each._cdata] for each in inputs if each._cdata in self._memory}
+        keys = {
+            self._memory[internals.storage_key(each)]
+            for each in inputs
+            if internals.storage_key(each) in self._memory
+        }
         if keys and name in ZEROING:
             self._lose(keys)
         elif keys and fresh and fresh[0].nbytes() >= max(each.nbytes() for each in inputs):
@@ -121,7 +126,7 @@ def parameters(
     """Which parameters got a gradient, and what became of it; name and size of each."""
     named: dict[int, tuple[str, torch.Tensor]] = {}
     for module in chain.from_iterable(top.modules() for top in tops):
-        for name, each in module._parameters.items():
+        for name, each in internals.own_parameters(module).items():
             if each is not None:
                 named.setdefault(id(each), (f"{tree.path(module)}.{name}", each))
     got, asked = got_and_asked(tops, gradients)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from pitstop import internals
 from pitstop.profile.packed import unpacked
 
 MOST_NODES = 50_000  # a model of a thousand layers has a tenth of it; more would take seconds
@@ -43,7 +44,7 @@ def nodes_of(root: Any) -> list[Any]:
 
 def number_of(node: Any) -> int:
     """When the node's operation ran, as a count of all operations of the process."""
-    return int(node._sequence_nr())
+    return int(internals.sequence_number(node))
 
 
 def leaves_of(nodes: Sequence[Any]) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from pitstop import internals
 from pitstop.profile.holders import Holder, Holders
 from pitstop.profile.lines import NOWHERE, Place
 from pitstop.profile.origins import Origins
@@ -71,8 +72,12 @@ def _found(trail: Trail) -> list[_Found]:
     gradients: set[int] = set()
     for tensor, node in _tensors(trail):
         if tensor.is_leaf and tensor.grad is not None:
-            gradients.update(storage._cdata for storage in storages_in(tensor.grad))
-        own = [living[s._cdata][0] for s in storages_in(tensor) if s._cdata in living]
+            gradients.update(internals.storage_key(storage) for storage in storages_in(tensor.grad))
+        own = [
+            living[internals.storage_key(s)][0]
+            for s in storages_in(tensor)
+            if internals.storage_key(s) in living
+        ]
         reached = _line_of(trail, node)
         line = own[0] if own else reached
         if line is not None:
@@ -91,7 +96,7 @@ def _tensors(trail: Trail) -> Iterator[tuple[torch.Tensor, Any]]:
     """
     living = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
     nodes = [(each.grad_fn, each) for each in living]
-    nodes.sort(key=lambda each: -1 if each[0] is None else each[0]._sequence_nr())
+    nodes.sort(key=lambda each: -1 if each[0] is None else internals.sequence_number(each[0]))
     seen: set[Any] = set()
     for node, tensor in nodes:
         yield tensor, _reached(node, trail, seen) if node is not None else None
@@ -102,9 +107,11 @@ def _reached(node: Any, trail: Trail, seen: set[Any]) -> Any:
     waiting, latest = [node], None
     while waiting and len(seen) < MOST_NODES:
         each = waiting.pop()
-        number = each._sequence_nr()
+        number = internals.sequence_number(each)
         if trail.first <= number <= trail.last:
-            latest = each if latest is None or number > latest._sequence_nr() else latest
+            latest = (
+                each if latest is None or number > internals.sequence_number(latest) else latest
+            )
         elif number > trail.last and each not in seen:
             seen.add(each)
             waiting += [below for below, _ in each.next_functions if below is not None]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._C._autograd import DeviceType
 
+from pitstop import internals
 from pitstop.profile.gaps import WAITS, by_name, is_transfer
 from pitstop.profile.profiler import Profiler
 from pitstop.profile.watch import RANGE
@@ -128,7 +128,7 @@ def _events(profile: Any) -> Iterator[Seen]:
         start = event.start_ns()
         yield Seen(
             event.name(),
-            event.device_type() == DeviceType.CPU,
+            event.device_type() == internals.DeviceType.CPU,
             event.start_thread_id(),
             start,
             start + event.duration_ns(),

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from torch.utils.data import DataLoader
-from torch.utils.data._utils import worker
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from pitstop import internals
 from pitstop.profile.attempt import attempt, leave_no_trace
 from pitstop.profile.patch import Function, Given, Undo, argument, patch, told
 from pitstop.profile.recorder import Recorder
@@ -54,7 +53,7 @@ def batches(recorder: Recorder) -> Undo:
             recorder.fail,
         )
 
-    return patch((_BaseDataLoaderIter,), "__next__", build)
+    return patch((internals.LoaderIterator,), "__next__", build)
 
 
 def workers(recorder: Recorder) -> Undo:
@@ -74,7 +73,7 @@ def workers(recorder: Recorder) -> Undo:
 
         return loop
 
-    return patch((worker,), "_worker_loop", build)
+    return patch((internals.worker,), "_worker_loop", build)
 
 
 def _dataset(given: Given) -> Any:

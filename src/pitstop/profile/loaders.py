@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from pitstop import internals
 from pitstop.profile.caches import caches
 from pitstop.profile.lines import NOWHERE, Place, asking_library, user_line
 from pitstop.profile.made import Places, built, reference
@@ -93,9 +94,11 @@ class Loaders:
         """The number of the loader whose iterator is asked for a batch."""
         if self.asked() is not iterator:
             self.asked = weakref.ref(iterator)
-            self._last = self._iterators.get(iterator) or self._find(iterator._dataset, None)
+            self._last = self._iterators.get(iterator) or self._find(
+                internals.dataset_of(iterator), None
+            )
             if not self._last.described:
-                with torch._C.DisableTorchFunction():
+                with internals.without_function_modes():
                     self._describe(self._last, iterator)
         self._asked_ns = thread_time_ns() if self._last.asks else 0
         return self._last.number
@@ -137,7 +140,7 @@ class Loaders:
         """A batch has come; the script's modes must not see us look at it."""
         self.counted(waited_us)
         seen = self._last
-        if iterator._num_yielded == 1:  # the first of an epoch
+        if internals.given_by(iterator) == 1:  # the first of an epoch
             seen.start_us += waited_us
         if seen.batches <= ALL_LOOKED_AT or seen.batches - seen.looked >= SOME_LOOKED_AT:
             self._look(seen, batch)
@@ -148,7 +151,7 @@ class Loaders:
         It then has half of it at least.
         """
         seen.looked = seen.batches
-        with torch._C.DisableTorchFunction():
+        with internals.without_function_modes():
             shapes = _shapes(batch)
             if seen.batches == 1:
                 sizes = [each.numel() * each.element_size() for each in tensors(batch)]
@@ -179,17 +182,17 @@ class Loaders:
 
     def _describe(self, seen: _Seen, iterator: Any) -> None:
         seen.described = True
-        size = getattr(iterator._index_sampler, "batch_size", None)
+        size = getattr(internals.sampler_of(iterator), "batch_size", None)
         dataset = seen.dataset()
         settings = {
             "dataset": type(dataset).__name__,
-            "workers": iterator._num_workers,
-            "pinned": bool(iterator._pin_memory),
+            "workers": internals.workers_of(iterator),
+            "pinned": bool(internals.pins(iterator)),
             "persistent": bool(getattr(iterator, "_persistent_workers", False)),
             "prefetch": getattr(iterator, "_prefetch_factor", None),
             "length": length(dataset),
             "batch_size": size if isinstance(size, int) else None,
-            "per_epoch": length(iterator) if _is_torchs(iterator._index_sampler) else None,
+            "per_epoch": length(iterator) if _is_torchs(internals.sampler_of(iterator)) else None,
             "made": seen.made,
             "used": user_line(sys._getframe(1)),
             "asked_by": asking_library(sys._getframe(1)),

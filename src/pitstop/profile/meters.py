@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C import _len_torch_dispatch_stack, _len_torch_function_stack
+
+from pitstop import internals
 
 MEMORY_US = 250_000  # memory statistics take tens of microseconds: ask four times a second
 PENDING = 512  # slices in flight; a script that never lets the device catch up loses the oldest
@@ -54,9 +55,9 @@ class Meter:
         """What is needed to read a number later: itself on the CPU, a pinned copy on a GPU."""
         if type(value) is not Tensor:
             return None  # to read a distributed tensor talks to other ranks; a fake one has none
-        if not (_len_torch_function_stack() or _len_torch_dispatch_stack()):
+        if not (internals.function_modes() or internals.dispatch_modes()):
             return self._kept(value)
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        with internals.without_function_modes(), internals.without_dispatch_modes():
             return self._kept(value)  # unseen by the script's modes, and by our own
 
     def _kept(self, value: Tensor) -> Any:

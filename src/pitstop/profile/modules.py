@@ -18,11 +18,12 @@ import torch
 from torch.nn.modules import module as modules
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from pitstop import internals
 from pitstop.profile.patch import Given, Undo, patch, told, unseen
 
 KNOWN_AFTER = 64  # outermost calls after which no new module is looked for
 GLOBAL_HOOKS = re.compile(r"_global_(forward|backward)_.*hooks")
-CALL: CodeType = torch.nn.Module._call_impl.__code__
+CALL: CodeType = internals.call_of(torch.nn.Module).__code__
 
 
 class OutermostCalls:

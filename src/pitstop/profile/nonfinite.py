@@ -15,8 +15,8 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
+from pitstop import internals
 from pitstop.profile.culprit import Culprit, find_culprit
 from pitstop.profile.flow import Flow
 from pitstop.profile.graph import NOWHERE, Place, Reference, nodes_of, place, reference
@@ -114,7 +114,7 @@ class Forensics:
     def _examined(self, root: Any, step: int, frame: FrameType) -> Suspect:
         if root.grad_fn is None:
             return Suspect(step, Culprit())
-        with torch.no_grad(), _disable_current_modes():
+        with torch.no_grad(), internals.without_modes():
             nodes = nodes_of(root)
             culprit = find_culprit(root, nodes, frame)
         if self._late and culprit.phase in {"backward", "weights"}:

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import torch
-
+from pitstop import internals
 from pitstop.profile.lines import NOWHERE
 from pitstop.profile.made import Places, built
 
@@ -29,7 +28,7 @@ class Optimizers:
             made = NOWHERE
             self._places.put(optimizer, made)
         groups = optimizer.param_groups
-        with torch._C.DisableTorchFunction():  # the script's modes must not see us
+        with internals.without_function_modes():  # the script's modes must not see us
             sizes = [each.numel() for group in groups for each in group["params"]]
         foreach = [group.get("foreach") for group in groups]
         settings = {

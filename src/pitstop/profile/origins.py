@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from pitstop import internals
 from pitstop.profile.calls import Calls
 from pitstop.profile.lines import ENGINE, NOWHERE, Place, runs_backward, user_line
 
@@ -41,14 +42,14 @@ class Origins:
 
     def of(self, node: Any) -> tuple[Place, int] | None:
         """Line and call of a node that the recorded thread made in this step."""
-        return self._made.get((self._thread, node._sequence_nr()))
+        return self._made.get((self._thread, internals.sequence_number(node)))
 
     def _backward(self, frame: FrameType) -> tuple[Place, int]:
         """Python inside the pass speaks for itself: a recomputed forward, a written backward."""
-        node = torch._C._current_autograd_node()
+        node = internals.running_node()
         own = get_ident() == self._thread or runs_backward(frame)
         thread = get_ident() if own else self._thread
-        number = node._sequence_nr() if node is not None else -1
+        number = internals.sequence_number(node) if node is not None else -1
         origin, call = self._made.get((thread, number), (NOWHERE, self._calls.current))
         if self._calls.recomputing:
             call = self._calls.current
@@ -69,15 +70,15 @@ class Origins:
 
 def next_number() -> int:
     """The number that autograd will give to the next node of this thread."""
-    return int(torch._C._autograd._get_sequence_nr())
+    return int(internals.next_sequence_number())
 
 
 def in_backward() -> bool:
     """Whether this thread runs inside a backward pass."""
-    return torch._C._current_graph_task_id() != -1
+    return internals.backward_pass() != -1
 
 
 def accumulated() -> Any:
     """The parameter whose gradient the current operation adds to, if it does."""
-    node: Any = torch._C._current_autograd_node()
+    node: Any = internals.running_node()
     return node.variable if node is not None and node.name() == LEAF else None

@@ -10,9 +10,9 @@ import sys
 from types import FrameType
 from typing import Any
 
-from torch._C._autograd import SavedTensor
+from pitstop import internals
 
-TELLS = hasattr(SavedTensor, "unpack_hook")
+TELLS = hasattr(internals.SavedTensor, "unpack_hook")
 
 
 class _HookCalledError(Exception):

@@ -8,10 +8,10 @@ from functools import cache, wraps
 from types import CodeType, FunctionType
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from pitstop import internals
 from pitstop.profile.attempt import attempt, ignore, leave_no_trace
 
 Undo = Callable[[], None]
@@ -62,7 +62,7 @@ def unseen(function: Any, all_below: bool = True) -> None:
     It would where torch calls ours between two graphs. Within a graph it looks at ours as ever.
     """
     with suppress(AttributeError, TypeError):  # not every torch has these names
-        dynamo: Any = torch._C._dynamo.eval_frame
+        dynamo: Any = internals.dynamo_frames
         if not hasattr(dynamo, "set_code_exec_strategy"):  # torch 2.6 skips functions one by one
             _skip([function])
             if all_below:
@@ -85,7 +85,7 @@ def _skip_all_of_ours(_: int) -> None:
 
 def _skip(functions: list[Any]) -> None:
     """Skip some functions and those that are defined inside them."""
-    dynamo: Any = torch._C._dynamo.eval_frame
+    dynamo: Any = internals.dynamo_frames
     waiting: list[Any] = [each.__code__ for each in functions]
     while waiting:
         code = waiting.pop()

@@ -16,9 +16,9 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import torch
-from torch._C._autograd import _profiler_enabled
 from torch.autograd import profiler as autograd_profiler
 
+from pitstop import internals
 from pitstop.profile.patch import Undo, patch
 
 LOG_LEVEL = "KINETO_LOG_LEVEL"
@@ -66,7 +66,7 @@ class Profiler:
 
 def may_profile() -> bool:
     """Whether the script has no profiler of its own, running or not: there can be only one."""
-    if _profiler_enabled():
+    if internals.is_profiling():
         return False
     return not any(issubclass(type(each), torch.profiler.profile) for each in gc.get_objects())
 

@@ -16,10 +16,10 @@ from math import isfinite
 from threading import get_ident
 from typing import Any
 
-from torch._C._autograd import _profiler_enabled
 from torch.compiler import is_compiling
 from torch.optim.optimizer import Optimizer
 
+from pitstop import internals
 from pitstop.profile.attempt import attempt, complain
 from pitstop.profile.clock import BACKWARD, OPTIMIZER, PHASES, WAIT, Clock
 from pitstop.profile.compiling import compiled
@@ -354,7 +354,7 @@ class Recorder:
 
     def keep(self, value: Any) -> Any:
         """What is needed to read a number later; the script's own profiler must not see it."""
-        if _profiler_enabled() and not self._scope.profiles:
+        if internals.is_profiling() and not self._scope.profiles:
             return None
         return self._meter.keep(value)
 

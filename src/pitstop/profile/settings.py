@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch.nn.attention import SDPBackend
 
+from pitstop import internals
 from pitstop.core.evidence import DROPOUT, LEARNED_BIAS
 from pitstop.profile.attempt import attempt
 
@@ -33,22 +34,22 @@ def _has_bfloat16(device: str) -> bool:
     try:
         if device.startswith("cuda"):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            return device != "cpu" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        with internals.without_function_modes(), internals.without_dispatch_modes():
+            return device != "cpu" or bool(internals.cpu_has_bfloat16())
     except (AttributeError, RuntimeError, TypeError):
         return True
 
 
 def _unfused(device: str) -> list[str]:
     """With what torch takes its path in plain operations, asked for each of the two."""
-    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+    with internals.without_function_modes(), internals.without_dispatch_modes():
         query = torch.empty(1, 2, 16, 32, device=device)
         bias = torch.empty(1, 2, 16, 16, device=device, requires_grad=True)
         ways: dict[str, dict[str, Any]] = {
             LEARNED_BIAS: {"attn_mask": bias},
             DROPOUT: {"dropout_p": 0.1},
         }
-        choose: Any = torch._fused_sdp_choice
+        choose: Any = internals.fused_attention_choice
         plain = SDPBackend.MATH.value
         return [name for name, way in ways.items() if choose(*[query] * 3, **way) == plain]
 

@@ -4,15 +4,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_iter
 
-ADDRESS = torch._C.TensorBase.data_ptr  # the script's own requests for it are listened to
+from pitstop import internals
+
+ADDRESS = internals.tensor_address  # the script's own requests for it are listened to
 UNKNOWN = (0, -1)
 
 
 def tensors_in(values: Any) -> list[torch.Tensor]:
     """All tensors among nested values."""
-    return [each for each in tree_iter(values) if isinstance(each, torch.Tensor)]
+    return [each for each in internals.tree_iter(values) if isinstance(each, torch.Tensor)]
 
 
 def storages_in(values: Any) -> Iterator[torch.UntypedStorage]:
@@ -27,7 +28,7 @@ def storages_in(values: Any) -> Iterator[torch.UntypedStorage]:
 def identity(tensor: torch.Tensor) -> tuple[int, int]:
     """Address, and how often it was written to; inference tensors do not count that."""
     try:
-        return ADDRESS(tensor), -1 if tensor.is_inference() else tensor._version
+        return ADDRESS(tensor), -1 if tensor.is_inference() else internals.version(tensor)
     except (RuntimeError, NotImplementedError):
         return UNKNOWN
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._C._autograd import DeviceType
 
+from pitstop import internals
 from pitstop.profile.gaps import Event, Place, by_name, gaps, is_transfer, located
 from pitstop.profile.profiler import Profiler
 
@@ -82,6 +82,6 @@ def _events(seen: Any) -> Iterator[Event]:
     results = seen.kineto_results
     for event in results.events() if results else ():
         start = event.start_ns() / 1e3
-        host = event.device_type() == DeviceType.CPU
+        host = event.device_type() == internals.DeviceType.CPU
         end = start + event.duration_ns() / 1e3
         yield Event(event.name(), start, end, event.correlation_id(), host)

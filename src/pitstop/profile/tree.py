@@ -12,13 +12,15 @@ from typing import Any
 
 import torch
 
+from pitstop import internals
+
 
 class Tree:
     """The paths of modules. Keeps none of them alive."""
 
     def __init__(self) -> None:
         modules = living_modules()
-        owned = {id(each) for module in modules for each in module._modules.values()}
+        owned = {id(each) for module in modules for each in internals.own_modules(module).values()}
         self._known: dict[int, tuple[weakref.ref[Any], str, weakref.ref[Any]]] = {}
         self._names: dict[int, str] = {}
         self._taken: set[str] = set()

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from pitstop import internals
 from pitstop.profile.attempt import leave_no_trace
 from pitstop.profile.lines import Place, user_line
 from pitstop.profile.tensors import tensors_in
@@ -44,7 +45,7 @@ Seen = Callable[[Place, float, Any], None]
 
 def waits(func: Any, args: Any, kwargs: Any) -> bool:
     """Whether an operation is a synchronisation; a read counts on the CPU too, where it is free."""
-    name = func._schema.name
+    name = internals.schema(func).name
     if name in READS:
         return True
     if name in BY_INDEX:
@@ -54,7 +55,7 @@ def waits(func: Any, args: Any, kwargs: Any) -> bool:
 
 def crosses(func: Any, given: Any, result: Any) -> bool:
     """Whether an operation copies from a device to the CPU."""
-    if func._schema.name not in COPIES:
+    if internals.schema(func).name not in COPIES:
         return False
     kinds = {each.device.type for each in tensors_in(given)}
     return bool(kinds - {"cpu"}) and any(each.device.type == "cpu" for each in tensors_in(result))

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 from torch.utils.flop_counter import flop_registry
 
+from pitstop import internals
 from pitstop.profile.attempt import attempt, leave_no_trace
 from pitstop.profile.dependence import Left
 from pitstop.profile.flow import Flow
@@ -28,7 +28,7 @@ MOST_OPERATIONS = 4000  # kept one by one, by time; the rest is summed by kind a
 # A mode of the script's that outlives the step would be taken away with ours, and a graph that is
 # compiled under ours would be compiled again without it.
 COMES_FIRST = (
-    (TorchDispatchMode, "__enter__"),
+    (internals.TorchDispatchMode, "__enter__"),
     (TorchFunctionMode, "__enter__"),
     (torch, "compile"),
 )
@@ -36,7 +36,7 @@ COMES_FIRST = (
 Key = tuple[Any, ...]
 
 
-class Watch(TorchDispatchMode):
+class Watch(internals.TorchDispatchMode):
     """Everything the operations of one step reveal. Nothing here changes what they compute."""
 
     def __init__(
@@ -156,7 +156,7 @@ class Watch(TorchDispatchMode):
         """What the script does that must not find us there: then this step is not looked at."""
 
         def begins(_: Given) -> None:
-            if _get_current_dispatch_mode() is self:  # not within an operation that we run
+            if internals.dispatch_mode() is self:  # not within an operation that we run
                 self.stop()
                 self.gave_way = True
 
@@ -194,14 +194,16 @@ class Watch(TorchDispatchMode):
 
 def _bytes(func: Any, arguments: Any, result: Any) -> int:
     """Bytes of all tensors read and written, each once; a view moves none."""
-    if any(each.alias_info and not each.alias_info.is_write for each in func._schema.returns):
+    if any(
+        each.alias_info and not each.alias_info.is_write for each in internals.schema(func).returns
+    ):
         return 0
     return sum(each.numel() * each.element_size() for each in tensors_in((arguments, result)))
 
 
 def _flops(func: Any, arguments: Any, options: Any, result: Any) -> int:
     """Floating-point operations of matrix products, convolutions and attention; 0 for the rest."""
-    count = flop_registry.get(func._overloadpacket)
+    count = flop_registry.get(internals.overloads(func))
     return int(count(*arguments, **options, out_val=result)) if count else 0
 
 

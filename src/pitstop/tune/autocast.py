@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from pitstop import internals
 from pitstop.profile.origins import in_backward
 from pitstop.tune.kernels import minds_autocast
 from pitstop.tune.models import device_of
@@ -36,7 +36,7 @@ class Autocast:
         script.on_model(self._look_at)
         script.around_model(self._around)
         script.patch(torch.autograd, "backward", self._then)
-        script.patch(_BaseDataLoaderIter, "__next__", self._then)
+        script.patch(internals.LoaderIterator, "__next__", self._then)
         script.patch(torch.autocast, "__enter__", self._entered)
         script.patch(torch.utils.checkpoint, "checkpoint", self._checkpoint)
         script.on_kernel(self._keep_float32)
@@ -104,7 +104,11 @@ class Autocast:
 
     def _entered(self, original: Callable[..., Any], context: Any) -> Any:
         """A backward pass enters what was entered before, where it computes something again."""
-        if context._enabled and not isinstance(context, _Ours) and not in_backward():
+        if (
+            internals.is_autocast_on(context)
+            and not isinstance(context, _Ours)
+            and not in_backward()
+        ):
             self._script.decline(OWN)
         return original(context)
 

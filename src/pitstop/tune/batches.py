@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from pitstop import internals
 from pitstop.profile.patch import Undo, patch
 from pitstop.profile.tensors import tensors_in
 from pitstop.tune.plan import BATCHES
@@ -35,7 +35,7 @@ def record(folder: Path, wanted: Callable[[], bool]) -> Undo:
 
         return fetch
 
-    return patch((_BaseDataLoaderIter,), "__next__", build)
+    return patch((internals.LoaderIterator,), "__next__", build)
 
 
 def checksum(batch: Any) -> str:

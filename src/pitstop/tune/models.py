@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.compiler import is_dynamo_compiling
 
+from pitstop import internals
 from pitstop.profile.origins import in_backward
 from pitstop.profile.patch import Undo, disguised, patch
 
@@ -168,19 +169,19 @@ def wrap(module: nn.Module, around: Around) -> Undo:
 
     Nothing here keeps the module alive: scripts that build a model in each step free it, too.
     """
-    before = module._compiled_call_impl
+    before = internals.compiled_call(module)
     reference = ref(module)
 
     def slot(*arguments: Any, **options: Any) -> Any:
         living = reference()
         assert living is not None
-        return around(before or living._call_impl, living, *arguments, **options)
+        return around(before or internals.call_of(living), living, *arguments, **options)
 
     def undo() -> None:
         if (living := reference()) is not None:
-            living._compiled_call_impl = before
+            setattr(living, internals.COMPILED_CALL, before)
 
-    module._compiled_call_impl = slot
+    setattr(module, internals.COMPILED_CALL, slot)
     return undo
 
 

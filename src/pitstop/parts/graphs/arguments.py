@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from pitstop import internals
 from pitstop.parts.graphs.reasons import Declined, Reason
 
 PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
@@ -22,7 +22,7 @@ class Given:
     """The leaves of all arguments, and the kind of call that they make."""
 
     leaves: list[Any]
-    spec: TreeSpec
+    spec: internals.TreeSpec
     key: tuple[Any, ...]
 
     @property
@@ -34,13 +34,13 @@ class Given:
         """Positional and named arguments that hold these in place of the tensors given."""
         rest = iter(tensors)
         leaves = [next(rest) if isinstance(x, torch.Tensor) else x for x in self.leaves]
-        arguments: tuple[Any, ...] = tree_unflatten(leaves, self.spec)
+        arguments: tuple[Any, ...] = internals.tree_unflatten(leaves, self.spec)
         return arguments
 
 
 def read(arguments: tuple[Any, ...], options: dict[str, Any], device: torch.device) -> Given:
     """Take arguments apart; raise ``Declined`` where one is no input of a graph."""
-    leaves, spec = tree_flatten((arguments, options))
+    leaves, spec = internals.tree_flatten((arguments, options))
     return Given(leaves, spec, (spec, *[_kind(each, device) for each in leaves]))
 
 

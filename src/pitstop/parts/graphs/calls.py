@@ -34,6 +34,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from pitstop import internals
 from pitstop.parts.graphs.arguments import Given, read
 from pitstop.parts.graphs.device import Cuda, Device
 from pitstop.parts.graphs.inference import Call, Inference
@@ -248,16 +249,16 @@ def graphed(model: nn.Module, most: int = MOST_GRAPHS) -> Graphs:
     ``str()`` of the result says how many of the calls were replayed, and why others were not.
     """
     graphs = Graphs(model, most)
-    before = model._compiled_call_impl
+    before = internals.compiled_call(model)
 
     def slot(*arguments: Any, **options: Any) -> Any:
-        return graphs.around(before or model._call_impl, *arguments, **options)
+        return graphs.around(before or internals.call_of(model), *arguments, **options)
 
     def undo() -> None:
-        model._compiled_call_impl = before
+        setattr(model, internals.COMPILED_CALL, before)
 
     graphs.undo = undo
-    model._compiled_call_impl = slot
+    setattr(model, internals.COMPILED_CALL, slot)
     return graphs
 
 

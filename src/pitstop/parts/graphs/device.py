@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import torch
 
+from pitstop import internals
+
 WAITING = "called a synchronizing CUDA operation"  # how torch's warning begins
 
 
@@ -40,7 +42,7 @@ class Cuda:
 
     def stream(self) -> int:
         """Its number in the driver."""
-        return int(torch._C._cuda_getCurrentRawStream(self._device.index))
+        return int(internals.current_stream(self._device.index))
 
     def capture(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
         """Into the pool that all graphs share. No kernel runs, and no random number is drawn."""

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from pitstop import internals
 from pitstop.parts.graphs.arguments import PLAIN, TENSORS, Given, Place, fill
 from pitstop.parts.graphs.device import Device
 from pitstop.parts.graphs.reasons import Declined, Reason
@@ -22,7 +22,7 @@ class Results:
     """What a captured call returned: tensors of the graph's, and plain values."""
 
     def __init__(self, result: Any, given: Sequence[torch.Tensor]) -> None:
-        self.leaves, self.spec = tree_flatten(result)
+        self.leaves, self.spec = internals.tree_flatten(result)
         for each in self.leaves:
             if type(each) not in (*TENSORS, *PLAIN):
                 raise Declined(Reason.RETURNS, type(each).__name__)
@@ -44,7 +44,7 @@ class Results:
         """The same structure with these tensors."""
         new = dict(zip(self.tensors, tensors, strict=True))
         leaves = [new[x] if isinstance(x, torch.Tensor) else x for x in self.leaves]
-        return tree_unflatten(leaves, self.spec)
+        return internals.tree_unflatten(leaves, self.spec)
 
 
 class Inference:
@@ -70,19 +70,19 @@ def captured(
 ) -> tuple[Any, Callable[[], None]]:
     """Capture a call on these inputs; raise where it changes what it is given."""
     arguments, options = given.with_tensors(inputs)
-    versions = [each._version for each in inputs]
+    versions = [internals.version(each) for each in inputs]
     with _no_autocast_cache():
         replay, result = device.capture(lambda: call(*arguments, **options))
-    if [each._version for each in inputs] != versions:
+    if [internals.version(each) for each in inputs] != versions:
         raise Declined(Reason.CHANGES_INPUTS, "in place")
-    if not _holds(tree_flatten((arguments, options)), given.with_tensors(inputs)):
+    if not _holds(internals.tree_flatten((arguments, options)), given.with_tensors(inputs)):
         raise Declined(Reason.CHANGES_INPUTS, "a list or a dictionary")
     return result, replay
 
 
-def _holds(found: tuple[list[Any], TreeSpec], before: Any) -> bool:
+def _holds(found: tuple[list[Any], internals.TreeSpec], before: Any) -> bool:
     """Whether containers still hold what they were made with."""
-    leaves, spec = tree_flatten(before)
+    leaves, spec = internals.tree_flatten(before)
     same = len(leaves) == len(found[0]) and spec == found[1]
     return same and all(one is other for one, other in zip(leaves, found[0], strict=True))
 

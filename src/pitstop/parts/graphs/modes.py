@@ -6,6 +6,7 @@ import torch
 from torch import distributed
 from torch.nn.modules import module as modules
 
+from pitstop import internals
 from pitstop.parts.graphs.reasons import Reason
 
 HOOKS = (
@@ -40,7 +41,7 @@ def modes(device: str) -> tuple[Any, ...]:
 
 def _precision() -> tuple[Any, ...]:
     """TF32 or not. Newer versions have a second interface, and refuse to mix both."""
-    newer = getattr(torch._C, "_get_fp32_precision_getter", None)
+    newer = internals.fp32_precision
     if newer is None:
         return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     return newer("cuda", "matmul"), newer("cuda", "conv"), newer("cuda", "rnn")
@@ -51,7 +52,7 @@ def obstacle() -> Reason | None:
     several = distributed.is_available() and distributed.is_initialized()
     found = {
         Reason.MODE: _is_seen_through() or _is_listened_to(),
-        Reason.BACKWARD: torch._C._current_graph_task_id() != -1,
+        Reason.BACKWARD: internals.backward_pass() != -1,
         Reason.HOOKED: any(getattr(modules, name) for name in HOOKS),
         Reason.RANKS: several and torch.is_grad_enabled() and distributed.get_world_size() > 1,
     }
@@ -59,15 +60,15 @@ def obstacle() -> Reason | None:
 
 
 def _is_seen_through() -> bool:
-    tracing = torch._C._is_tracing() or torch.compiler.is_compiling()
-    return tracing or torch._C._are_functorch_transforms_active()
+    tracing = internals.is_tracing() or torch.compiler.is_compiling()
+    return tracing or internals.is_transformed()
 
 
 def _is_listened_to() -> bool:
-    listeners = torch._C._len_torch_dispatch_stack() + torch._C._len_torch_function_stack()
+    listeners = internals.dispatch_modes() + internals.function_modes()
     return listeners > 0 or _saved_tensors_are_packed()
 
 
 def _saved_tensors_are_packed() -> bool:
     """Whether a checkpoint, or an offload, takes what is saved for the backward pass."""
-    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    return internals.saved_tensor_hooks(True) is not None

@@ -11,6 +11,7 @@ from weakref import ref
 import torch
 from torch.autograd.function import once_differentiable
 
+from pitstop import internals
 from pitstop.parts.graphs.arguments import Given, Place, fill
 from pitstop.parts.graphs.device import Device
 from pitstop.parts.graphs.inference import Call, Results, captured
@@ -116,14 +117,14 @@ class _Replayed(torch.autograd.Function):
         for place, grad in zip(training.grads_in, wanted, strict=True):
             place.copy_(grad)
         training.replay_backward()
-        ticket.done = not torch._C._autograd._get_current_graph_task_keep_graph()
+        ticket.done = not internals.keeps_graph()
         return None, None, *_copies(training.grads_out)
 
 
 def _copies(grads: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
     """New tensors, in few launches: the next replay writes over what it is given."""
     there = [each for each in grads if each is not None]
-    copies = iter(torch._foreach_mul(there, 1) if there else ())
+    copies = iter(internals.foreach_multiply(there, 1) if there else ())
     return [None if each is None else next(copies) for each in grads]
 
 

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
+from pitstop import internals
 from pitstop.parts.graphs.device import Device
 from pitstop.parts.graphs.reasons import Declined, Reason
 from pitstop.parts.graphs.weights import State
@@ -50,7 +50,7 @@ class Watch:
 
     def _look_back(self, result: Any) -> None:
         self.reached = set()
-        tensors = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
+        tensors = [each for each in internals.tree_leaves(result) if isinstance(each, torch.Tensor)]
         learning = [each for each in dict.fromkeys(tensors) if each.requires_grad]
         self.wanted = set(range(len(learning)))
         for place, each in enumerate(learning):

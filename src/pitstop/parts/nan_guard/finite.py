@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from pitstop import internals
+
 
 def gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     """The gradients that the next step of an optimizer takes."""
@@ -28,7 +30,7 @@ def is_bad(tensors: Iterable[torch.Tensor]) -> torch.Tensor | None:
     flags = []
     for (device, _), each in alike.items():
         flag = torch.zeros(1, device=device)
-        torch._amp_foreach_non_finite_check_and_unscale_(each, flag, torch.ones(1, device=device))
+        internals.unscale_and_check(each, flag, torch.ones(1, device=device))
         flags.append(flag)
     if len(flags) < 2:
         return flags[0] if flags else None

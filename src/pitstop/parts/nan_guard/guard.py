@@ -25,6 +25,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from pitstop import internals
 from pitstop.core.errors import PitstopError
 from pitstop.parts.nan_guard import finite, withheld
 from pitstop.parts.nan_guard.answers import Answers
@@ -278,7 +279,7 @@ class _Statistics:
                 if self._free
                 else [torch.empty_like(each) for each in self._buffers]
             )
-            torch._foreach_copy_(room, self._buffers)
+            internals.foreach_copy(room, self._buffers)
             self._kept.append((number, room))
 
     def settled(self, number: int) -> None:
@@ -292,7 +293,7 @@ class _Statistics:
         while len(self._kept) > 1 and self._kept[-1][0] >= number:
             self._free.append(self._kept.pop()[1])
         if self._kept:
-            torch._foreach_copy_(self._buffers, self._kept[-1][1])
+            internals.foreach_copy(self._buffers, self._kept[-1][1])
 
 
 def nan_guard(

@@ -20,8 +20,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
+from pitstop import internals
 from pitstop.core.errors import PitstopError
 from pitstop.parts.reuse.results import changed
 
@@ -73,7 +73,7 @@ def reused(module: Callable[[torch.Tensor], Any], keep: int = MOST_KEPT) -> Call
 
 def _version(tensor: torch.Tensor) -> int:
     """How often it was written to; a tensor of inference mode cannot tell, nor be reused."""
-    return -1 if tensor.is_inference() else int(tensor._version)
+    return -1 if tensor.is_inference() else int(internals.version(tensor))
 
 
 def _refuse_other_shapes(inputs: Sequence[torch.Tensor]) -> None:
@@ -85,7 +85,7 @@ def _refuse_other_shapes(inputs: Sequence[torch.Tensor]) -> None:
 
 def _refuse_batch_statistics(module: Any) -> None:
     for name, each in module.named_modules() if isinstance(module, nn.Module) else ():
-        if isinstance(each, _BatchNorm) and each.training:
+        if isinstance(each, internals.BatchNorm) and each.training:
             raise PitstopError(
                 f"{name or type(each).__name__} takes the statistics of its batch, and would take "
                 "those of all inputs together: call eval() first"

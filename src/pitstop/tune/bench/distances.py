@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pitstop import internals
 from pitstop.core.units import count
 from pitstop.tune.bench.state import Living, Snapshot
 from pitstop.tune.numbers import RELATIVE
@@ -104,7 +105,7 @@ def _of_buffers(start: Snapshot, off: Snapshot) -> dict[str, Tensor]:
     rows = {}
     both = zip(start.buffers, off.buffers, strict=True)
     for number, ((_, _, first), (module, name, second)) in enumerate(both):
-        here = module._buffers.get(name)
+        here = internals.own_buffers(module).get(name)
         if here is None or here.shape != second.shape or not here.is_floating_point():
             continue
         after, before = _like(second, here), _like(first, here)

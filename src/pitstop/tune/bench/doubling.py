@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch.utils.data import DataLoader
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from pitstop import internals
 from pitstop.profile.patch import Undo, patch
 from pitstop.tune.bench.state import Generators
 
@@ -43,7 +43,7 @@ class Doubling:
         self._streams: WeakKeyDictionary[Any, _Stream] = WeakKeyDictionary()
         self._reading: Generators | None = None  # the generators of datasets
         self.epoch_begun = False  # in this step: it is no step like others
-        undos.append(patch((_BaseDataLoaderIter,), "__next__", self._next))
+        undos.append(patch((internals.LoaderIterator,), "__next__", self._next))
         undos.append(patch((DataLoader,), "__iter__", self._iter))
 
     def begin(self, ahead: int = 0) -> None:

@@ -16,6 +16,8 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from pitstop import internals
+
 SPARE = 3.0  # times the state must be free on the GPU, or copies of it lie in host memory
 SWITCHES = {"params", "fused", "foreach", "capturable"}  # of a group: no state of the training
 NUMBERS = (bool, int, float)
@@ -51,7 +53,7 @@ class Living:
                     found.setdefault(id(parameter), (f"{number}.{place}", parameter))
                     place += 1
         for number, module in enumerate(self.modules):
-            for name, parameter in module._parameters.items():
+            for name, parameter in internals.own_parameters(module).items():
                 if parameter is not None:
                     found.setdefault(id(parameter), (f"m{number}.{name}", parameter))
         return {name: each for name, each in found.values() if _is_plain(each)}
@@ -69,7 +71,7 @@ class Living:
         return [
             (module, name, each)
             for module in self.modules
-            for name, each in module._buffers.items()
+            for name, each in internals.own_buffers(module).items()
             if each is not None and _is_plain(each)
         ]
 
@@ -118,7 +120,9 @@ class Snapshot:
                 parameter.data.copy_(self.parameters[name])
                 _put_gradient(parameter, self.gradients[name])
             for module, name, saved in self.buffers:
-                module._buffers[name] = put(module._buffers.get(name), saved)
+                internals.own_buffers(module)[name] = put(
+                    internals.own_buffers(module).get(name), saved
+                )
             self._put_optimizers()
             for scaler, values in self._scalers:
                 _put_scaler(scaler, values)

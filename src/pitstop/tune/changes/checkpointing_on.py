@@ -34,10 +34,10 @@ def checkpointing_on(script: "Script") -> None:
         return checkpoint(call, *given, use_reentrant=False, **named)
 
     def set_up(module: Any) -> None:
+        from pitstop import internals  # noqa: PLC0415 needs torch
+
         for block in repeated_blocks(module):
-            if not any(
-                isinstance(each, torch.nn.modules.batchnorm._BatchNorm) for each in block.modules()
-            ):
+            if not any(isinstance(each, internals.BatchNorm) for each in block.modules()):
                 script.wrap(block, around)
 
     def by_script(original: Callable[..., Any], *given: Any, **named: Any) -> Any:

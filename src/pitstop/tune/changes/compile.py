@@ -89,8 +89,9 @@ def compile(script: "Script") -> None:  # noqa: A001 what torch calls it
 
 def _configure(script: "Script") -> None:
     """A failure must be one, no block may be left out, and random numbers must be comparable."""
-    import torch._dynamo.config as dynamo  # noqa: PLC0415 only where it is wanted
-    import torch._inductor.config as inductor  # noqa: PLC0415 likewise
+    from pitstop import internals  # noqa: PLC0415 needs torch
+
+    dynamo, inductor = internals.dynamo_config(), internals.inductor_config()
 
     before = dynamo.suppress_errors, getattr(dynamo, LIMIT), inductor.fallback_random
     wanted = False, max(MOST_GRAPHS, before[1]), script.seeded or before[2]
@@ -144,11 +145,11 @@ def _traced(module: Any) -> Function:
     handed to ``torch.compile`` as a module gets such a frame, what ``Module.compile`` compiles does
     not.
     """
-    from torch._dynamo import external_utils, trace_rules  # noqa: PLC0415 only where it is wanted
+    from pitstop import internals  # noqa: PLC0415 needs torch
 
-    call: Function = module._call_impl
-    own = isinstance(module.forward, MethodType) and trace_rules.check(module.forward)
-    return external_utils.wrap_inline(call) if own else call
+    call: Function = internals.call_of(module)
+    own = isinstance(module.forward, MethodType) and internals.is_passed_over(module.forward)
+    return internals.inlined(call) if own else call
 
 
 def _speaks_of_checkpoints(model: Any) -> bool:
@@ -163,7 +164,9 @@ def _fix_floats(script: "Script") -> None:
     torch (2.11 and 2.13 at least) makes a variable of a number that differs between blocks, and
     breaks where two checkpoints of one block read it: ``lift_tracked_freevar_to_input``.
     """
-    import torch._dynamo.config as dynamo  # noqa: PLC0415 only where it is wanted
+    from pitstop import internals  # noqa: PLC0415 needs torch
+
+    dynamo = internals.dynamo_config()
 
     before = dynamo.specialize_float
 
@@ -179,7 +182,9 @@ def _keep_order(script: "Script") -> None:
     Else a checkpoint may be recomputed by another graph than it was computed by, which keeps
     other tensors. torch's own message about that asks for this.
     """
-    frames = script.torch._C._dynamo.eval_frame
+    from pitstop import internals  # noqa: PLC0415 needs torch
+
+    frames = internals.dynamo_frames
     if hasattr(frames, "_set_lru_cache"):
         script.switch(lambda: frames._set_lru_cache(False), lambda: frames._set_lru_cache(True))
 

@@ -86,8 +86,10 @@ def loader(script: "Script") -> None:
             torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
         original(iterator, loader, first_iter)
 
+    from pitstop import internals  # noqa: PLC0415 needs torch
+
     script.on_loader(edit)
-    script.patch(torch.utils.data.dataloader._MultiProcessingDataLoaderIter, "_reset", restart)
+    script.patch(internals.WorkersIterator, "_reset", restart)
 
 
 def _obstacle(arguments: dict[str, Any], torch: Any) -> str:

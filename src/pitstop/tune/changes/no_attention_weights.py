@@ -51,8 +51,10 @@ def no_attention_weights(script: "Script") -> None:
 
 def _hooks(module: Any, torch: Any) -> bool:
     """Whether the script has hooks that are shown what a module returns."""
-    of_all = torch.nn.modules.module._global_forward_hooks.values()
-    return bool(module._forward_hooks) or not all(map(_is_ours, of_all))
+    from pitstop import internals  # noqa: PLC0415 needs torch
+
+    of_all = internals.global_forward_hooks(torch.nn.modules.module).values()
+    return bool(internals.forward_hooks(module)) or not all(map(_is_ours, of_all))
 
 
 def _is_ours(hook: Any) -> bool:
