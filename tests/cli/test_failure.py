@@ -91,3 +91,18 @@ def test_what_a_terminal_obeys_is_written_out_in_errors(tmp_path):
     found = bash(f"{PITSTOP} report $'\\e]52;c;x\\a' ; {PITSTOP} $'\\e[2J'", cwd=tmp_path)
     assert r"\x1b]52" in found.stderr
     assert "\x1b" not in found.stderr
+
+
+def test_a_disk_full_after_the_run_costs_neither_its_report_nor_its_exit_code(
+    tmp_path, monkeypatch, capfd
+):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("raise SystemExit(7)\n")
+    monkeypatch.setattr("pitstop.cli.profile.keep_surroundings", full)
+    assert main.run(["profile", "train.py"]) == 7
+    said = capfd.readouterr().err
+    assert "pitstop: No space left on device: make some room" in said
+    assert "Verdict  train.py:" in said

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -48,6 +49,15 @@ def say_error(error: BaseException) -> None:
             what = f"{type(error).__name__}: {error}".removesuffix(": ")
             what = printable(masked_text(what))
             say(f"pitstop: unexpected {what}; {_kept(error)}")
+
+
+@contextlib.contextmanager
+def going_on() -> Iterator[None]:
+    """Whatever fails in here is said, and what comes after it is done nevertheless."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 the script has run, and its report is worth more
+        say_error(error)
 
 
 def _kept(error: BaseException) -> str:

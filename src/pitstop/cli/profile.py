@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from pitstop.cli.diagnosis import diagnosed, keep_surroundings
-from pitstop.cli.failure import say, say_error
+from pitstop.cli.failure import going_on, say
 from pitstop.cli.output import Output, output_options
 from pitstop.core import store
 from pitstop.core.printable import printable
@@ -87,10 +87,10 @@ def command(
 
 def _report(folder: Path, run: runs.Run, output: Output) -> None:
     """Show what was recorded; the script has ended, and no trouble of ours may change its code."""
-    try:
+    with going_on():
         store.save(folder / "run.json", run)
+    with going_on():
         keep_surroundings(folder, run)
+    with going_on():
         output.write(diagnosed(folder, run), err=True)
         say(f"recorded in {printable(str(folder))}")
-    except Exception as error:  # noqa: BLE001 whatever it is, the script has ended well or not
-        say_error(error)

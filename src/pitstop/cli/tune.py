@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from pitstop.cli.diagnosis import diagnosed, keep_surroundings
-from pitstop.cli.failure import say, say_error
+from pitstop.cli.failure import going_on, say
 from pitstop.cli.main import INTERRUPTED
 from pitstop.cli.numbers import finite
 from pitstop.cli.output import Output, output_options
@@ -105,16 +105,15 @@ def command(
 def diagnose(folder: Path) -> Report:
     """What the recording in this folder shows, and the machine it was made on."""
     run = runs.load(folder)
-    keep_surroundings(folder, run)
+    with going_on():
+        keep_surroundings(folder, run)
     return diagnosed(folder, run)
 
 
 def _keep_page(path: Path, report: Report) -> None:
     """The page beside the search: an extra, which must not come between the user and the report."""
-    try:
+    with going_on():
         store.write_text(path, to_html.render(report), private=True)
-    except PitstopError as error:
-        say_error(error)
 
 
 def _refuse_to_replace() -> None:

@@ -15,6 +15,7 @@ class Line:
 
 
 NOWHERE = Line()
+NUMBERS_ONLY = {"steps", "memory", "sensors"}  # fields of Evidence that are long and hold no text
 ENOUGH_SAMPLES = 150  # a line with a tenth of the time is seen often enough to be sure of it
 PHASES = {  # fields of a step that add up to it, and what people call them
     "data_wait_ms": "waiting for data",

@@ -8,6 +8,8 @@ import re
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
+from pitstop.core.evidence import NUMBERS_ONLY
+
 Value = TypeVar("Value")
 
 CONTROLS = re.compile(
@@ -47,7 +49,8 @@ def _value(value: Any) -> Any:
     if isinstance(value, dict):
         return {_value(key): _value(each) for key, each in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        old = {each.name: getattr(value, each.name) for each in fields(value)}
+        names = [each.name for each in fields(value) if each.name not in NUMBERS_ONLY]
+        old = {name: getattr(value, name) for name in names}
         new = {name: _value(each) for name, each in old.items()}
         return replace(value, **new) if new != old else value
     return value

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from pitstop.core.evidence import Evidence, Line
+from pitstop.core.evidence import NUMBERS_ONLY, Evidence, Line
 from pitstop.core.finding import Span
 from pitstop.core.reading import read_regular
 from pitstop.core.secrets import masked_source
@@ -17,7 +17,6 @@ from pitstop.core.secrets import masked_source
 AROUND = 1  # lines above and below, as many as a page has room for
 LARGEST_BYTES = 4_000_000  # of a source file; what is larger was written by a program
 LONGEST = 300  # characters of a line; the rest of it says no more
-WITHOUT_LINES = {"steps", "memory", "sensors"}  # of Evidence: long, and numbers only
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,5 +78,5 @@ def _lines_in(value: Any) -> Iterator[Line]:
             yield from _lines_in(each)
     elif is_dataclass(value):
         for field in fields(value):
-            if field.name not in WITHOUT_LINES:
+            if field.name not in NUMBERS_ONLY:
                 yield from _lines_in(getattr(value, field.name))
