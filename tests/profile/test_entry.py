@@ -23,6 +23,7 @@ if os.path.exists("fails"):
     os.remove("fails")
     raise ImportError("no libcudart")
 whole = True
+Tensor = object  # which our patches ask for
 """
 PROBE = """
 import sys
@@ -96,6 +97,7 @@ def start(tmp_path, monkeypatch):
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text(TORCH)
     (tmp_path / "torch" / "nn.py").touch()
+    (tmp_path / "torch" / "compiler.py").write_text("is_dynamo_compiling = bool\n")
     (tmp_path / "probe.py").write_text(PROBE)
     (tmp_path / "library.py").write_text(LIBRARY)
     (tmp_path / "recording").mkdir()

@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+from pitstop.profile.collect import collect
+from pitstop.profile.launch import run
 from pitstop.profile.options import Options
 from pitstop.profile.ranks import Entry
 
@@ -42,3 +44,35 @@ def test_the_entry_of_a_process_without_torch_does_not_bring_it_along(tmp_path):
     )
     ran = subprocess.run([sys.executable, str(script)], capture_output=True, check=True)
     assert json.loads(ran.stdout) is False
+
+
+SELF_STARTED = """
+import os, subprocess, sys
+import torch
+
+rank = os.environ.get("LOCAL_RANK", "0")
+assert not [name for name in os.environ if "PITSTOP_P" in name]
+if "LOCAL_RANK" not in os.environ:  # as Lightning's ddp does it
+    other = subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, "LOCAL_RANK": "1"})
+    subprocess.run([sys.executable, "-c", "import torch"], env={**os.environ}, check=True)
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(10):
+    optimizer.zero_grad()
+    model(torch.ones(3, 4)).square().mean().backward()
+    optimizer.step()
+if rank == "0":
+    sys.exit(other.wait())
+"""
+
+
+def test_a_script_that_starts_itself_for_each_rank_is_recorded_in_all(tmp_path):
+    script, recording = tmp_path / "script.py", tmp_path / "recording"
+    script.write_text(SELF_STARTED)
+    recording.mkdir()
+    with (tmp_path / "out").open("wb") as out:
+        options = Options(str(recording), inspect=0)
+        code = run([sys.executable, str(script)], options, (out, out))
+    assert code == 0, (tmp_path / "out").read_text()
+    found = collect(recording, 0)
+    assert [(each.rank, len(each.steps)) for each in found] == [(0, 10), (1, 10)]

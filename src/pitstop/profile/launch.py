@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
@@ -29,7 +29,7 @@ from pitstop.core.secrets import is_masked
 from pitstop.profile import guardian, reached, stacks
 from pitstop.profile.attempt import attempt, complain
 from pitstop.profile.host import HostMeter
-from pitstop.profile.options import SITE, VARIABLE, Options
+from pitstop.profile.options import Options
 from pitstop.profile.program import is_launcher
 
 SAMPLE_SECONDS = 0.5
@@ -107,13 +107,7 @@ def start(
 ) -> "subprocess.Popen[bytes]":
     """Start the command with the recorder injected; nobody watches it yet."""
     limits = apart or Apart()
-    inherited = os.environ.get("PYTHONPATH")
-    options = replace(options, pythonpath=inherited)
-    environment = os.environ | {
-        **limits.environment,
-        VARIABLE: options.to_environment(),
-        "PYTHONPATH": os.pathsep.join([str(SITE), *([inherited] if inherited else [])]),
-    }
+    environment = options.enter({**os.environ, **limits.environment})
     printed, complained = output or (None, None)
     try:
         return subprocess.Popen(

@@ -2,7 +2,8 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pitstop.profile.program import runs_the_script
@@ -32,9 +33,12 @@ class Options:
     record: bool = True  # false: only do what ``also`` says
     pythonpath: str | None = None  # what PYTHONPATH was before we put ourselves into it
 
-    def to_environment(self) -> str:
-        """The value of the environment variable."""
-        return json.dumps(asdict(self))
+    def enter(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """The environment for a process that is to take these options."""
+        inherited = environment.get("PYTHONPATH")
+        value = json.dumps(asdict(replace(self, pythonpath=inherited)))
+        path = os.pathsep.join([str(SITE), *([inherited] if inherited else [])])
+        return {**environment, VARIABLE: value, "PYTHONPATH": path}
 
 
 def take_options() -> Options | None:

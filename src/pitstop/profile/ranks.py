@@ -6,6 +6,7 @@ is. Without torch in it, it is not even looked at.
 """
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from pitstop.profile.attempt import attempt, ignore, leave_no_trace
 from pitstop.profile.options import Options
 
 if TYPE_CHECKING:
-    from pitstop.profile.patch import Function, Given, Undo
+    from pitstop.profile.patch import Function, Undo
     from pitstop.profile.recorder import Recorder
 
 NO_RANKS = ("torch.utils.data", "multiprocessing", "concurrent")  # whose targets are helpers
@@ -45,27 +46,51 @@ class Entry:
 
 
 def processes(recorder: "Recorder") -> "Undo":
-    """Patch of multiprocessing's Process.start: a process that joins a group is a rank."""
-    from pitstop.profile.patch import patch, told  # noqa: PLC0415 needs torch: a child may have none
-
-    def build(original: "Function") -> "Function":
-        def prepare(given: "Given") -> None:
-            if recorder.alive:
-                _prepare(recorder.options, given[0][0])
-
-        return told(original, prepare, failed=recorder.fail)
-
-    return patch((BaseProcess,), "start", build)
+    """Patches of Process.start and subprocess.Popen: what joins a group, or has a rank, is one."""
+    return _at_starts(lambda: recorder.options if recorder.alive else None, recorder.fail)
 
 
 def follow(options: Options) -> None:
     """Let ranks that are started from now on be changed as this process is, unrecorded."""
-    from pitstop.profile.patch import patch, told  # noqa: PLC0415 likewise
+    _at_starts(lambda: options, ignore)
 
-    def build(original: "Function") -> "Function":
-        return told(original, lambda given: _prepare(options, given[0][0]), failed=ignore)
 
-    patch((BaseProcess,), "start", build)
+def _at_starts(asked: Callable[[], Options | None], failed: Callable[[Exception], None]) -> "Undo":
+    """Hand on what is asked of this process to the ranks that it starts."""
+    from pitstop.profile.patch import patch, told  # noqa: PLC0415 needs torch: a child may have none
+
+    def of_process(original: "Function") -> "Function":
+        return told(original, lambda given: _hand_on(_prepare, given[0][0]), failed=failed)
+
+    def of_program(original: "Function") -> "Function":
+        return told(original, lambda given: _hand_on(_prepare_program, given[1]), failed=failed)
+
+    def _hand_on(prepare: Callable[[Options, Any], None], started: Any) -> None:
+        if options := asked():
+            prepare(options, started)
+
+    undos = (
+        patch((BaseProcess,), "start", of_process),
+        patch((subprocess.Popen,), "__init__", of_program),
+    )
+
+    def undo() -> None:
+        for each in undos:
+            each()
+
+    return undo
+
+
+def _prepare_program(options: Options, given: dict[str, Any]) -> None:
+    """A script that starts itself again, as Lightning does, gives each of them a rank."""
+    rank = (given.get("env") or {}).get("LOCAL_RANK")
+    if rank is not None and rank != os.environ.get("LOCAL_RANK"):
+        given["env"] = _of_rank(options).enter(given["env"])
+
+
+def _of_rank(options: Options) -> Options:
+    """What a rank is to do: to be recorded, or to be changed as the process that started it."""
+    return replace(options, also=()) if options.record else options
 
 
 def _prepare(options: Options, process: Any) -> None:
@@ -74,7 +99,7 @@ def _prepare(options: Options, process: Any) -> None:
     module = getattr(target, "__module__", None) or ""
     importable = PathFinder.find_spec("pitstop", sys.path) is not None
     if target is not None and importable and not module.startswith(NO_RANKS):
-        process._target = Entry(target, replace(options, also=()) if options.record else options)
+        process._target = Entry(target, _of_rank(options))
 
 
 def _begin_when_joined(options: Options) -> None:

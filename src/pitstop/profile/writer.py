@@ -24,7 +24,7 @@ class Writer:
     """One file of lines. Nothing is created until there is something to write."""
 
     def __init__(self, folder: str, redact: bool = False) -> None:
-        rank = os.environ.get("RANK", "0")
+        rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK", "0")
         self._path = Path(folder) / f"rank{rank}-{os.getpid()}.jsonl"
         self._hide = hidden if redact else lambda value: value
         self._rows: list[list[Any]] = []  # slices not yet written
