@@ -26,7 +26,7 @@ class Answers:
         if flag.device.type != "cuda":
             self._asked.append(_Asked(number, flag, None))
             return
-        answer = torch.empty(1, pin_memory=True)
+        answer = torch.empty((), pin_memory=True)
         answer.copy_(flag, non_blocking=True)
         written = torch.cuda.Event()
         written.record(torch.cuda.current_stream(flag.device))

@@ -29,10 +29,10 @@ def is_bad(tensors: Iterable[torch.Tensor]) -> torch.Tensor | None:
             alike[values.device, values.dtype].append(values)
     flags = []
     for (device, _), each in alike.items():
-        flag = torch.zeros(1, device=device)
-        internals.unscale_and_check(each, flag, torch.ones(1, device=device))
+        flag = torch.zeros((), device=device)
+        internals.unscale_and_check(each, flag, torch.ones((), device=device))
         flags.append(flag)
-    if len(flags) < 2:
+    if len(flags) <= 1:
         return flags[0] if flags else None
     return torch.stack([flag.to(flags[0].device) for flag in flags]).amax(0)
 
