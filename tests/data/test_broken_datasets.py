@@ -357,6 +357,37 @@ def frames_in_steps_of_five(root):
             picture(root / "train" / clip / f"{frame:05d}.jpg")
 
 
+@whole_but_odd
+def a_model_beside_the_pictures(root):
+    for index in range(6):
+        picture(root / f"images/{index}.png")
+    for name in (
+        "loras/dusk/pytorch_lora_weights",
+        "loras/noir/pytorch_lora_weights",
+        "model/unet/diffusion_pytorch_model",
+        "model/vae/diffusion_pytorch_model",
+    ):
+        (root / name).parent.mkdir(parents=True)
+        save_file({"a": np.full(3, np.nan, "f2")}, root / f"{name}.safetensors")
+    for name in ("scheduler", "tokenizer"):
+        (root / "model" / name).mkdir()
+        (root / "model" / name / "config.json").write_text("{}")
+    (root / "metadata.jsonl").write_text('{"file_name": "images/0.png"}\n')
+
+
+@pytest.mark.parametrize("name", ["metadata.jsonl", "metadata.csv"])
+def test_a_file_that_the_metadata_name_is_missing(tmp_path, name):
+    picture(tmp_path / "train/a.png")
+    rows = ["a.png", "b.png"]
+    text = "file_name,text\n" + "".join(f"{row},a cat\n" for row in rows)
+    if name.endswith("jsonl"):
+        text = "".join(f'{{"file_name": "{row}", "text": "a cat"}}\n' for row in rows)
+    (tmp_path / "train" / name).write_text(text)
+    findings = found(tmp_path)
+    assert set(findings) == {"PIT112"}
+    assert "train/b.png" in findings["PIT112"].message
+
+
 @pytest.mark.parametrize("build", ODD)
 def test_what_is_odd_and_right_gives_no_finding(tmp_path, build):
     build(tmp_path)

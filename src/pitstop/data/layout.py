@@ -121,7 +121,8 @@ def _recurring(
 
 
 def _have_partners(folders: Sequence[Folder]) -> bool:
-    sums = Counter(files.names for folder in folders if (files := main_files(folder)))
+    known = [files for folder in folders if (files := main_files(folder)) and files.count > 1]
+    sums = Counter(files.names for files in known)
     return any(number > 1 for number in sums.values())
 
 

@@ -7,6 +7,7 @@ from pitstop.data.dataset import Dataset, Role
 from pitstop.data.layout import main_files
 
 FLOAT32_BYTES = 4
+PART_OF_A_SAMPLE = 0.5  # of the files of the largest role; with fewer it is an extra
 MOST_OF_MEMORY = 0.8  # that a cache may take; the rest is for the training itself
 
 
@@ -33,6 +34,8 @@ def samples(dataset: Dataset) -> int:
 
 def files_of_a_sample(dataset: Dataset, role: Role) -> int:
     """Files, or frames of a video, that one sample reads of a role."""
+    if role.files < PART_OF_A_SAMPLE * max(each.files for each in dataset.roles):
+        return 0
     if dataset.layout in {"triplets", "short sequences"}:
         return round(role.files / max(1, samples(dataset)))
     return dataset.window

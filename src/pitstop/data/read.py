@@ -11,6 +11,7 @@ from pathlib import Path
 from pitstop.data.dataset import Dataset, Examples, Problem, Store
 from pitstop.data.gather import MOST_REMEMBERED, Gathered, problems
 from pitstop.data.layout import Arranged, arrange
+from pitstop.data.listings import missing_from_lists
 from pitstop.data.look import Job, Look, look_at_all
 from pitstop.data.partners import absent
 from pitstop.data.sample import chosen
@@ -55,7 +56,8 @@ def read_dataset(
             gathered.add(look)
     stores = tuple(stores_of(root, folders))
     skipped = [*walk.skipped, *_lost(lost), *_forgotten(gathered)]
-    return _dataset(root, plan, arranged, gathered, stores, walk.zero_length, skipped)
+    missing = missing_from_lists(root, folders)
+    return _dataset(root, plan, arranged, gathered, stores, missing, walk.zero_length, skipped)
 
 
 def _dataset(
@@ -64,6 +66,7 @@ def _dataset(
     arranged: Arranged,
     gathered: Gathered,
     stores: tuple[Store, ...],
+    missing: list[Problem],
     zero_length: Examples,
     skipped: list[str],
 ) -> Dataset:
@@ -81,7 +84,7 @@ def _dataset(
         bytes=sum(files.bytes for place in places for files in place.folder.files),
         opened=gathered.opened,
         zero_length=zero_length,
-        absent=(*absent(root, places, arranged.layout), *_of(stores, "absent")),
+        absent=(*missing, *absent(root, places, arranged.layout), *_of(stores, "absent")),
         unreadable=(*problems(gathered.troubles), *_of(stores, "unreadable")),
         non_finite=(*problems(gathered.bad), *_of(stores, "non_finite")),
         unlike=tuple(gathered.unlike()),

@@ -1,6 +1,7 @@
 """Walk: every folder of a dataset, one tally for each; names are forgotten once counted."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,10 @@ KINDS: dict[str, Kind] = {
     f".{suffix}": kind for kind, suffixes in SUFFIXES.items() for suffix in suffixes.split()
 }
 ABOUT = {"", ".json", ".yaml", ".yml", ".md", ".csv", ".xml", ".py", ".sh", ".log", ".html", ".pdf"}
+WEIGHTS = re.compile(  # of a model, beside or among the data
+    r"(.*[-_.])?(model|weights|lora|checkpoint|ckpt|optimizer|scheduler|best|last)([-_.].*)?"
+    r"\.(safetensors|pth?)$"
+)
 NOT_DATA = {"__pycache__", "__MACOSX", "@eaDir", "lost+found"}  # what systems leave behind
 
 
@@ -82,9 +87,9 @@ class Walk:
                     inside.append(name)
                 continue
             stem, suffix = split_name(entry.name)
-            kind = KINDS.get(suffix)
+            kind = kind_of(entry.name)
             if kind is None or not entry.is_file():
-                others += suffix not in ABOUT
+                others += suffix not in ABOUT and suffix not in KINDS
                 continue
             size = entry.stat().st_size
             if size == 0:
@@ -114,6 +119,12 @@ def names_of(root: Path, folder: str, kind: Kind) -> Iterator[str]:
                 yield entry.name
 
 
+def kind_of(name: str) -> Kind | None:
+    """What a model reads a file of this name as; None for weights, notes and unknown kinds."""
+    kind = KINDS.get(split_name(name)[1])
+    return None if kind == "tensor" and WEIGHTS.match(name) else kind
+
+
 def split_name(name: str) -> tuple[str, str]:
     """Stem, and suffix in lower case."""
     stem, dot, suffix = name.rpartition(".")
@@ -127,7 +138,7 @@ def more(examples: Examples, name: str) -> Examples:
 
 
 def _kind(entry: "os.DirEntry[str]") -> Kind | None:
-    kind = KINDS.get(split_name(entry.name)[1])
+    kind = kind_of(entry.name)
     return kind if kind and entry.is_file() else None
 
 
