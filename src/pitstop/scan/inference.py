@@ -15,7 +15,7 @@ NETWORK = re.compile(
     re.IGNORECASE,
 )
 RUNS = {"inference", "infer", "infer_image", "predict", "generate", "decode", "encode", "forward"}
-NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled")
+NO_GRADIENTS = re.compile(r"\b(?:no_grad|inference_mode|set_grad_enabled)\b")
 TRAINS = ("backward", "manual_backward", "zero_grad")
 
 
@@ -41,8 +41,7 @@ def read_inference_loops(source: "Source") -> dict[ast.AST, str]:
 
 def _evaluates(source: "Source") -> bool:
     """Whether a file turns gradients off somewhere, or puts a network into evaluation mode."""
-    names = {source.name_of(each) for each in source.nodes(ast.Attribute)}
-    return not names.isdisjoint(NO_GRADIENTS) or bool(source.method_calls("eval"))
+    return bool(NO_GRADIENTS.search(source.text)) or bool(source.method_calls("eval"))
 
 
 def _network(source: "Source", function: ast.expr) -> str:

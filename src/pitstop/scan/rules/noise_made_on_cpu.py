@@ -1,0 +1,91 @@
+"""PIT214 noise-made-on-cpu."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from pitstop.core.finding import Finding
+from pitstop.core.rule import rule
+from pitstop.scan.rare import is_rare
+from pitstop.scan.source import Source
+
+DRAWN = {
+    *("torch.randn", "torch.rand", "torch.randint", "torch.randperm", "torch.normal"),
+    *("torch.bernoulli", "torch.multinomial"),
+}
+NUMPY = re.compile(r"^numpy\.random\.(?!seed|default_rng|RandomState)\w+$")
+WRAPS = {"torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.autograd.Variable"}
+DEVICE = re.compile(r"(?:^|_)(?:device|dev|gpu)$", re.IGNORECASE)
+ON_GPU = re.compile(r"torch\.cuda\.\w+Tensor")
+
+
+@rule("PIT214", worth="small")
+def noise_made_on_cpu(source: Source) -> Iterator[Finding]:
+    """Random numbers are drawn on the CPU in every step, then copied to the GPU.
+
+    Drawing a latent, a mask or labels takes the CPU longer than the GPU, NumPy draws them in
+    float64, and the copy waits. `torch.randn(..., device=device)` draws them where they are used:
+    other numbers from the same seed, of the same distribution. Keep it where runs on different
+    devices must draw the same.
+
+    Bad:
+        for batch in train_loader:
+            noise = torch.randn(8, 64).to(device)
+            model(batch, noise).mean().backward()
+
+    Good:
+        for batch in train_loader:
+            noise = torch.randn(8, 64, device=device)
+            model(batch, noise).mean().backward()
+    """
+    seen: set[ast.stmt] = set()
+    for call in source.nodes(ast.Call):
+        drawn = _drawn(source, call)
+        hot = source.hot(call) if drawn else None
+        if hot is None or hot.guarded or hot.kind not in ("step", "frame"):
+            continue
+        statement = source.statement(call)
+        if statement not in seen and not is_rare(source, call, hot):
+            seen.add(statement)
+            message = f"`{drawn}` draws on the CPU what the GPU needs ({hot.reason})."
+            yield source.finding(call, message, confidence="suspected")
+
+
+def _drawn(source: Source, call: ast.Call) -> str:
+    """The function that draws, where its numbers go to a GPU at once; empty where they do not."""
+    if _uploads(source, call) and isinstance(call.func, ast.Attribute):
+        return _made_by(source, call.func.value)
+    on_gpu = source.assigned(call.func) or [] if isinstance(call.func, ast.Name) else []
+    if on_gpu and ON_GPU.search("".join(map(source.text_of, on_gpu))) and call.args:
+        return _made_by(source, call.args[0])
+    return ""
+
+
+def _uploads(source: Source, call: ast.Call) -> bool:
+    """Whether a method sends its owner to a GPU: ``.cuda()``, ``.to(device)``."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("to", "cuda"):
+        return False
+    where = source.argument(call, "device", 0)
+    if call.func.attr == "cuda":
+        return True
+    if isinstance(where, ast.Constant):
+        return str(where.value).startswith("cuda")
+    return where is not None and bool(DEVICE.search(source.name_of(where).rpartition(".")[2]))
+
+
+def _made_by(source: Source, value: ast.expr) -> str:
+    """The drawing function behind casts, shapes and ``from_numpy``."""
+    while isinstance(value, ast.Call):
+        name = source.name_of(value.func)
+        if name in DRAWN:
+            cpu = source.argument(value, "device") is None and not source.open_ended(value)
+            return name if cpu and source.argument(value, "generator") is None else ""
+        if NUMPY.match(name):
+            return name
+        if name in WRAPS and value.args:
+            value = value.args[0]
+        elif isinstance(value.func, ast.Attribute):
+            value = value.func.value
+        else:
+            return ""
+    return ""
