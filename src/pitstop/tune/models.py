@@ -179,9 +179,9 @@ def wrap(module: nn.Module, around: Around) -> Undo:
 
     def undo() -> None:
         if (living := reference()) is not None:
-            setattr(living, internals.COMPILED_CALL, before)
+            vars(living)[internals.COMPILED_CALL] = before
 
-    setattr(module, internals.COMPILED_CALL, slot)
+    vars(module)[internals.COMPILED_CALL] = slot  # Fabric sets attributes on what it wraps, too
     return undo
 
 

@@ -1,0 +1,41 @@
+"""What is put around the calls of one module stays with that module."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pitstop.tune.models import wrap  # noqa: E402
+
+
+class Wrapper(torch.nn.Module):
+    """Sets attributes on what it wraps as well, as Lightning Fabric's modules do."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name != "inner" and "_modules" in vars(self) and hasattr(self.inner, name):
+            setattr(self.inner, name, value)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def test_a_module_that_hands_on_its_attributes_is_called_once():
+    inner = torch.nn.Linear(2, 2)
+    outer, seen = Wrapper(inner), []
+
+    def around(call, module, x):
+        seen.append(type(module))
+        return call(x)
+
+    x = torch.ones(1, 2)
+    expected = outer(x)
+    undo = wrap(outer, around)
+    assert torch.equal(outer(x), expected)
+    assert seen == [Wrapper]
+    undo()
+    outer(x)
+    assert seen == [Wrapper]
