@@ -34,7 +34,7 @@ def test_the_table_of_phases_is_of_the_usual_step_and_a_note_tells_of_the_others
     long = Step(900.0, data_wait_ms=800.0, forward_ms=100.0)
     made = recording(steps=(*steps(8, forward_ms=100.0), long, long))
     report = tell(made, [], "train.py", 0)
-    phases = table(report, "mean of the middle half")
+    phases = table(report, "a typical step")
     assert phases == {"forward": ["100 ms", "100 %"], "step": ["100 ms", "100 %"]}
     assert "some steps are far longer, up to 900 ms: the mean is 260 ms" in report.notes
 

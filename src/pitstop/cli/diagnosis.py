@@ -57,7 +57,7 @@ def diagnosed(folder: Path, run: Run) -> Report:
     machine = _beside(folder / MACHINE, Machine)
     source = _beside(folder / SOURCE, Source)
     ranks = collect(folder, run.warmup)
-    if not _was_ended(run.exit_code):  # it never hung, wherever it was when asked
+    if not by_signal(run.exit_code):  # it never hung, wherever it was when asked
         ranks = tuple(replace(each, stacks=()) for each in ranks)
     recording = Recording(tuple(by_the_ceilings(each, machine) for each in ranks), machine)
     seen = _seen(recording)
@@ -65,7 +65,8 @@ def diagnosed(folder: Path, run: Run) -> Report:
     merged = merge(source.suspected, found, seen)
     shown = merged.findings[: len(found)]
     here = str(Path.cwd())
-    report = tell(recording, shown, run.name, run.exit_code, here, source.excerpts)
+    ended = run.exit_code
+    report = tell(recording, shown, run.name, ended, here, source.excerpts, run.typed)
     if not any(folder.glob("rank*")) and (unseen := why_unseen(folder)):
         report = replace(report, why=f"Nothing was seen: {unseen}.", next=WATCH_IT)
     return replace(report, notes=(*report.notes, *_on_the_source(merged)))
@@ -76,7 +77,7 @@ def _beside(path: Path, kind: type[Value]) -> Value:
     return store.load(path, kind) if path.exists() else kind()
 
 
-def _was_ended(code: int | None) -> bool:
+def by_signal(code: int | None) -> bool:
     """Whether somebody ended the run: a signal did, or Ctrl-C, as Python and shells tell it."""
     return code is None or code < 0 or code >= BY_SIGNAL
 

@@ -40,10 +40,14 @@ class Output:
             by_suffix(self.path) if self.format is None else None
             check_target(self.path, self.force, is_report)
 
-    def write(self, report: Report, err: bool = False) -> None:
-        """Write or show the report; ``err`` means stderr. What cannot be written is shown."""
+    def write(self, report: Report, err: bool = False, brief: bool = False) -> None:
+        """Write or show the report; ``err`` means stderr. What cannot be written is shown.
+
+        Where it is ``brief``, one screen of it is shown, beside a file as well.
+        """
+        if self.path is None or brief:
+            show(report, "terminal" if self.path else self.format or "terminal", err, brief)
         if self.path is None:
-            show(report, self.format or "terminal", err)
             return
         try:
             text = renderer(self.format or by_suffix(self.path)).render(report)
@@ -94,15 +98,15 @@ def check_target(path: Path, force: bool, is_ours: Callable[[Path], bool]) -> No
         raise PitstopError(f"{path} cannot be written: {reason}; give another name") from None
 
 
-def show(report: Report, name: str = "terminal", err: bool = False) -> None:
+def show(report: Report, name: str = "terminal", err: bool = False, brief: bool = False) -> None:
     """Print a report in this format, in colour where that is a terminal."""
-    click.echo(_on_screen(report, name, err), nl=False, err=err)
+    click.echo(_on_screen(report, name, err, brief), nl=False, err=err)
 
 
-def _on_screen(report: Report, name: str, err: bool) -> str:
+def _on_screen(report: Report, name: str, err: bool, brief: bool) -> str:
     if name != "terminal":
         return cast("str", renderer(name).render(report))
     terminal = (sys.stderr if err else sys.stdout).isatty()
     color = terminal and "NO_COLOR" not in os.environ
     width = shutil.get_terminal_size().columns if terminal else None
-    return to_terminal.render(report, color, width)
+    return to_terminal.render(report, color, width, brief)

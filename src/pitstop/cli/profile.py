@@ -5,17 +5,21 @@ from pathlib import Path
 
 import click
 
-from pitstop.cli.diagnosis import diagnosed, keep_surroundings
+from pitstop.cli.diagnosis import by_signal, diagnosed, keep_surroundings
 from pitstop.cli.failure import going_on, say
 from pitstop.cli.output import Output, output_options
 from pitstop.core import store
+from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable
+from pitstop.core.units import count
 from pitstop.profile import launch, runs
-from pitstop.profile.options import Options
+from pitstop.profile.options import ENOUGH, Options
+from pitstop.profile.program import is_launcher
 from pitstop.profile.shown import hooks_shown
 
 EXAMPLES = """\b
 Examples:
+  pitstop profile --quick train.py --lr 1e-4         end it when enough was seen
   pitstop profile train.py --lr 1e-4                 the whole run, as it is
   pitstop profile --steps 60 train.py --lr 1e-4      end it after 60 steps
   pitstop profile -m mypackage.train configs/a.yaml
@@ -35,6 +39,7 @@ our report goes to stderr, and to --output FILE.
     type=click.IntRange(min=1),
     help="End the run cleanly after so many steps of the training.",
 )
+@click.option("--quick", is_flag=True, help="End the run cleanly as soon as enough was seen.")
 @click.option("--warmup", type=click.IntRange(min=0), default=3, show_default=True)
 @click.option("--inspect", type=click.IntRange(min=0), default=2, show_default=True)
 @click.option("--nproc-per-node", type=click.IntRange(min=1), help="Start it through torchrun.")
@@ -49,6 +54,7 @@ our report goes to stderr, and to --output FILE.
 @output_options
 def command(
     steps: int | None,
+    quick: bool,
     warmup: int,
     inspect: int,
     nproc_per_node: int | None,
@@ -75,14 +81,40 @@ def command(
     options = Options(
         folder=str(folder),
         steps=steps,
+        quick=quick,
         warmup=warmup,
         inspect=inspect,
         trace=trace,
         redact=redact,
     )
-    code = launch.run(words, options)
+    if quick and (nproc_per_node or is_launcher(script[0])):
+        raise PitstopError(
+            "--quick ends each rank by itself, and the others would wait: --steps 60"
+        )
+    early = Early(folder, run, output, silent=quick)
+    code = launch.run(words, options, meanwhile=early.look)
     _report(folder, replace(run, exit_code=code), output)
     return launch.end_like(code)
+
+
+class Early:
+    """Says when enough was seen for a report, and writes the page then already."""
+
+    def __init__(self, folder: Path, run: runs.Run, output: Output, silent: bool) -> None:
+        self._folder, self._run, self._output = folder, run, output
+        self._over = silent  # the run ends then, and its report comes at once
+
+    def look(self) -> None:
+        """Look whether the recording has enough by now; once it has, not again."""
+        mark = self._folder / ENOUGH
+        if self._over or not mark.exists():
+            return
+        self._over = True
+        keep_surroundings(self._folder, self._run)
+        if self._output.path:
+            self._output.write(diagnosed(self._folder, self._run), err=True)
+        steps = count(int(mark.read_text()), "step")
+        say(f"{steps} seen: Ctrl-C gives the report, or it comes when the script ends")
 
 
 def _report(folder: Path, run: runs.Run, output: Output) -> None:
@@ -92,5 +124,9 @@ def _report(folder: Path, run: runs.Run, output: Output) -> None:
     with going_on():
         keep_surroundings(folder, run)
     with going_on():
-        output.write(diagnosed(folder, run), err=True)
+        report = diagnosed(folder, run)
+        if run.exit_code and not by_signal(run.exit_code) and not report.ledger:
+            say("pitstop: the script ended with an error of its own before a step could be timed")
+        else:
+            output.write(report, err=True, brief=True)
         say(f"recorded in {printable(str(folder))}")

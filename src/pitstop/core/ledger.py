@@ -14,7 +14,7 @@ Cause = Literal[
     "python",  # idle while the script runs Python, or other code that is no operation of torch
     "idle",  # idle, and nothing tells why
     "unused",  # busy with what nothing depends on, or what is multiplied by zero
-    "repeated",  # busy with calls 2 to n of a module: what one batched call would save at most
+    "repeated",  # busy with what calls 2 to n of a module pay again, and one batched call would not
     "layout",  # busy turning channels-first into channels-last or back
     "copy",  # busy copying
     "optimizer",  # busy in the optimizer

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pitstop.core.evidence import Evidence, Line, Operation
 from pitstop.core.ledger import Cause, Ledger, Row
 from pitstop.core.machine import Limits
+from pitstop.diagnose.batching import paid_once_ms
 from pitstop.diagnose.floor import Floor, floor_of
 from pitstop.diagnose.idle import cpu_idle, gpu_idle, shrunk
 from pitstop.diagnose.operations import UNTIED, short
@@ -140,7 +141,9 @@ def _parts(
         above = ms - used
         small = above < small_ms * operation.calls
         rest: Cause = "start" if small else "above"
-        yield ("repeated" if operation.call in repeated else rest), above
+        once = paid_once_ms(operation, above, not small_ms) if operation.call in repeated else 0.0
+        yield "repeated", once
+        yield rest, above - once
 
 
 def _merged(rows: Iterable[Row]) -> list[Row]:

@@ -49,6 +49,7 @@ MOST_CAUSES = 3
 FAR_UNEVEN = 1.5  # times the median: the mean is the more telling one
 UNEVEN = 1.1  # times the median: a mean above that has outliers which the table does not show
 NO_EXCERPTS = Excerpts()
+NEAR_THE_FLOOR = 0.7  # of the step
 MARK = "mark a step: `with pitstop.step(): ...` around the body of the loop"
 MEND = "mend the script first: it ended before its first step"
 
@@ -60,8 +61,12 @@ def tell(
     code: int | None,
     root: str = "",
     source: Excerpts = NO_EXCERPTS,
+    typed: str = "",
 ) -> Report:
-    """The report of one recording; ``code`` is how the script ended, ``root`` where paths begin."""
+    """The report of one recording; ``code`` is how the script ended, ``root`` where paths begin.
+
+    ``typed`` is the script with its arguments, for a command to go on with.
+    """
     first = recording.evidence
     ledger = recording.ledger
     shown = tuple(
@@ -71,7 +76,7 @@ def tell(
         command="profile",
         verdict=_verdict(first, ledger, name),
         why=_why(first, ledger),
-        next=_next(first, ledger, shown, code),
+        next=_next(first, ledger, shown, code, typed or name),
         where=_where(shown),
         gain=gain(shown, ledger),
         machine=recording.machine,
@@ -89,6 +94,9 @@ def _verdict(evidence: Evidence, ledger: Ledger | None, name: str) -> str:
     said, mean_ms = f"{milliseconds(ledger.step_ms)} per step", evidence.mean_ms("total_ms")
     if mean_ms > FAR_UNEVEN * ledger.step_ms:
         said += f", {milliseconds(mean_ms)} on average"
+    if evidence.others and evidence.others >= BUSY:
+        low, high = map(milliseconds, evidence.quartiles_ms())
+        said += f" ({low} to {high}: others use {percent(evidence.others)} of the cores)"
     if ledger.floor_ms:
         said += f"; this machine could do it in {milliseconds(ledger.floor_ms)}"
     return f"{name}: {said}."
@@ -104,8 +112,8 @@ def _why(evidence: Evidence, ledger: Ledger | None) -> str:
     large = [text for cause, text in zip(named, said, strict=True) if shares[cause] > WORTH_SAYING]
     large += [unseen] if (unseen := why_unseen(evidence, ledger)) else []
     low, high = evidence.quartiles_ms()
-    spread = f"{count(len(evidence.steady), 'undisturbed step')}, the middle half "
-    spread += f"{milliseconds(low)} to {milliseconds(high)}; {_kind(evidence)}."
+    spread = f"{count(len(evidence.steady), 'undisturbed step')}, half of them between "
+    spread += f"{milliseconds(low)} and {milliseconds(high)}; {_kind(evidence)}."
     return f"{', '.join(large)}. {spread}" if large else spread
 
 
@@ -115,7 +123,11 @@ def _kind(evidence: Evidence) -> str:
 
 
 def _next(
-    evidence: Evidence, ledger: Ledger | None, findings: Sequence[Finding], code: int | None
+    evidence: Evidence,
+    ledger: Ledger | None,
+    findings: Sequence[Finding],
+    code: int | None,
+    typed: str,
 ) -> str:
     if not evidence.steady and evidence.steps:
         return "record more steps"
@@ -123,14 +135,30 @@ def _next(
         return MEND
     if ledger and why_unseen(evidence, ledger):
         return to_be_seen(evidence, ledger)
-    cured = [each for each in findings if each.cure]
-    if cured:
+    if cured := _to_mend(findings):
         return f"{cured[0].cure} (pitstop explain {cured[0].code})"
-    return "pitstop report last --output step.html shows it as a page" if evidence.steps else MARK
+    return _what_is_left(ledger, typed) if evidence.steps else MARK
+
+
+def _what_is_left(ledger: Ledger | None, typed: str) -> str:
+    """What to do where no finding says it."""
+    if ledger and ledger.share(ledger.floor_ms or 0.0) >= NEAR_THE_FLOOR:
+        return "nothing: the step is near its floor; less work or faster hardware is what is left"
+    return f"pitstop tune {typed} tries what a recording cannot tell: compile, precision, layout"
+
+
+def _to_mend(findings: Sequence[Finding]) -> list[Finding]:
+    """What is worth doing next: no note, and nothing that is only suspected."""
+    return [
+        each
+        for each in findings
+        if each.cure and each.severity != "note" and each.confidence != "suspected"
+    ]
 
 
 def _where(findings: Sequence[Finding]) -> str:
-    return next((f"{each.span.path}:{each.span.line}" for each in findings if each.span), "")
+    known = [each for each in _to_mend(findings) or findings if each.span]
+    return next((f"{each.span.path}:{each.span.line}" for each in known if each.span), "")
 
 
 def _others(evidence: Evidence) -> Iterator[str]:

@@ -33,7 +33,7 @@ def _phases(evidence: Evidence) -> Table:
         if mean:
             rows.append((label, milliseconds(mean), percent(mean / whole)))
     rows.append(("step", milliseconds(whole), "100 %"))
-    return Table("mean of the middle half", ("per step", "share"), tuple(rows))
+    return Table("a typical step", ("per step", "share"), tuple(rows))
 
 
 def _ranks(ranks: Sequence[Evidence]) -> Table:

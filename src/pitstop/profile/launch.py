@@ -82,11 +82,13 @@ def run(
     output: tuple[IO[bytes], IO[bytes]] | None = None,
     on_interrupt: Callable[[], None] = lambda: None,
     apart: Apart | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> int:
     """Run the command to its end; return its exit code, negative for a signal.
 
     With ``output`` it runs out of sight: its stdout and stderr go there, and nobody types. A
-    command that runs apart gets no signals: what ends us kills it, and counts as Ctrl-C.
+    command that runs apart gets no signals: what ends us kills it, and counts as Ctrl-C. While it
+    runs, ``meanwhile`` is called twice a second.
     """
     limits = apart or Apart()
     kills = apart is not None
@@ -94,7 +96,7 @@ def run(
         process = start(command, options, output, apart)
         guards(process.pid)
         passed.process = process
-        code = _watch(process, Path(options.folder), limits.timeout_s)
+        code = _watch(process, Path(options.folder), limits.timeout_s, meanwhile)
     attempt(stacks.clean, Path(options.folder))
     return code
 
@@ -133,11 +135,17 @@ def end_like(code: int) -> int:
     return 128 - code
 
 
-def _watch(process: "subprocess.Popen[bytes]", folder: Path, timeout_s: float) -> int:
+def _watch(
+    process: "subprocess.Popen[bytes]",
+    folder: Path,
+    timeout_s: float,
+    meanwhile: Callable[[], None],
+) -> int:
     meter = HostMeter(process.pid, folder)
     patience, begun = stacks.PATIENCE_SECONDS, time.monotonic()
     while True:
         attempt(meter.sample)
+        attempt(meanwhile)
         if time.monotonic() - begun > patience:
             attempt(stacks.ask, folder)
             patience *= 2

@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from math import isfinite
+from pathlib import Path
 from threading import get_ident
 from typing import Any
 
@@ -30,7 +31,7 @@ from pitstop.profile.meters import Meter
 from pitstop.profile.notes import MOST_STEPS, Notes
 from pitstop.profile.numbered import Numbers
 from pitstop.profile.optimizers import Optimizers
-from pitstop.profile.options import Options
+from pitstop.profile.options import ENOUGH, Options
 from pitstop.profile.patch import Given, root_of
 from pitstop.profile.scope import Scope
 from pitstop.profile.steps import Steps
@@ -70,6 +71,7 @@ class Recorder:
         self.other_steps = False  # whether steps are batches or optimizer steps
         self.in_function = False  # a compiled one, called by the script itself
         self._limit = options.steps or sys.maxsize
+        self._told = False  # that enough was seen
         self._anew = False  # whether to look at later steps than was planned
         self._looked_at = 0  # 1 where the current step is, and so is no baseline
         self._loader = -1
@@ -403,6 +405,9 @@ class Recorder:
         self._gradient_norm = self._scale = None
 
     def _at_step_end(self, done: int) -> None:
+        now = not self.clock.at_us  # what is past cannot end the run
+        if now and not self._told and self._scope.has_seen_enough(done):
+            self._tell(done)
         limit = done if self.on_step_end(done) else self._limit
         late = self._meter.on_gpu and not self._scope.timed  # a GPU has come into use
         if (late or done >= self._scope.rests_until) and not self.clock.at_us:
@@ -412,6 +417,14 @@ class Recorder:
         if done >= limit and self.steps.are_enough(limit, self.optimizers):
             self.close()
             raise StopAfterSteps(0)
+
+    def _tell(self, done: int) -> None:
+        """Enough was seen for a report: the process that waits for us finds all of it written."""
+        self._told = True
+        self._writer.flush()
+        attempt((Path(self.options.folder) / ENOUGH).write_text, str(done))
+        if self.options.quick:
+            self._limit = min(self._limit, done)
 
     def _inspect(self, done: int) -> None:
         """Begin or end what is done to chosen steps: first some are inspected, then sampled."""

@@ -1,5 +1,6 @@
 """Runs: the recordings below ``.pitstop/runs``, newest last."""
 
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +36,12 @@ class Run:
         script = next((Path(word).name for word in words if word.endswith(".py")), "")
         modules = [after for word, after in pairwise(words) if word == "-m"]
         return script or (modules[-1] if modules else "the run")
+
+    @property
+    def typed(self) -> str:
+        """The script and its arguments, to be typed behind another command of ours."""
+        words = self.command[1:] if self.command and "python" in self.command[0] else self.command
+        return shlex.join(words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ MOST_SAMPLED = 60  # steps; if they are shorter than the pauses between samples,
 LATER_STEPS = 2  # after the inspected ones: any loop variable has been set anew
 PATIENCE_SECONDS = 3.0  # with the baseline of a script whose steps take long
 FEWEST_BASELINE = 2
+ENOUGH_UNDISTURBED = 8  # steps, for a median and its spread
 
 
 class Scope:
@@ -70,6 +71,13 @@ class Scope:
     def profiles(self) -> bool:
         """Whether a profiler of ours runs."""
         return bool(self._timeline or (self._inspector and self._inspector.profiled))
+
+    def has_seen_enough(self, done: int) -> bool:
+        """Whether all was looked at that is planned, and enough steps were left alone beside it."""
+        if not self._inspected or self.active or self._trail or (can_begin() and not self.timed):
+            return False
+        undisturbed = done - self._warmup - self._inspected - self._sampled
+        return self._is_sampled and done > self._last and undisturbed >= ENOUGH_UNDISTURBED
 
     def wants(self, done: int) -> bool:
         """Whether the step after ``done`` finished ones should be looked at."""

@@ -1,6 +1,6 @@
 """Terminal: verdict first, then the items, findings and trials, in colour where there is colour."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich import table as rich_table
 from rich.console import Console, JustifyMethod, RenderableType
@@ -16,6 +16,7 @@ from pitstop.report.wording import (
     closing,
     compared,
     comparison_row,
+    first,
     headline,
     place,
     remarks,
@@ -46,15 +47,19 @@ STYLES = {
     "inconclusive": "yellow",
 }
 PLAIN_WIDTH = 100  # where there is no terminal to ask
-LEDGER_COLUMNS = {"where the step goes": 29, "time": 7, "share": 5, "": BAR, "most of it": 0}
-TUNED_COLUMNS = {"where the step goes": 29, "untouched": 9, "tuned": 7, "": BAR, "most of it": 0}
+MOST, PADDING = "most of it", 2
+LEDGER_COLUMNS = {"where the step goes": 29, "time": 7, "share": 5, "": BAR, MOST: 0}
+TUNED_COLUMNS = {"where the step goes": 29, "untouched": 9, "tuned": 7, "": BAR, MOST: 0}
 EXCERPTS = 3  # findings shown with their source; the page has them all
 
 
-def render(report: Report, color: bool = False, width: int | None = None) -> str:
-    """The report as text; ``color`` adds ANSI sequences."""
+def render(
+    report: Report, color: bool = False, width: int | None = None, brief: bool = False
+) -> str:
+    """The report as text; ``color`` adds ANSI sequences, ``brief`` is what fits on one screen."""
+    width = width or PLAIN_WIDTH
     console = Console(
-        width=width or PLAIN_WIDTH,
+        width=width,
         force_terminal=color,
         color_system="truecolor" if color else None,
         no_color=not color,
@@ -64,17 +69,48 @@ def render(report: Report, color: bool = False, width: int | None = None) -> str
         markup=False,
     )
     with console.capture() as captured:
-        for part in _parts(printable_value(report)):
+        for part in (_screen if brief else _parts)(printable_value(report), width):
             console.print(part, soft_wrap=isinstance(part, Text))  # the terminal wraps: copyable
     lines = captured.get().splitlines()
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _parts(report: Report) -> Iterator[RenderableType]:
+def _parts(report: Report, width: int) -> Iterator[RenderableType]:
     yield _headline(report)
-    for section in (_checks, _trials, _comparisons, _ledger, _findings, _tables, _remarks):
-        parts = list(section(report))
+    yield from _spaced(_checks(report), _trials(report), _comparisons(report))
+    yield from _spaced(_ledger(report, width), _findings(report), _tables(report), _remarks(report))
+
+
+def _screen(report: Report, width: int) -> Iterator[RenderableType]:
+    """The answer, where the step goes, and what to do about it first."""
+    yield _headline(report)
+    yield from _spaced(_ledger(report, width), *map(_first_finding, first(report)), _rest(report))
+
+
+def _spaced(*sections: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    """Sections that have something to say, with an empty line before each."""
+    for section in sections:
+        parts = list(section)
         yield from ("", *parts) if parts else ()
+
+
+def _first_finding(finding: Finding) -> Iterator[Text]:
+    """How sure and how dear, what and where, its line of source, and what to do."""
+    tags = ", ".join(filter(None, (finding.severity, finding.confidence, stake(finding))))
+    head = Text.assemble((f"{finding.code} ", STYLES[finding.severity]), (tags, "bold"))
+    yield head
+    yield Text(f"  {place(finding)}  {finding.message}" if place(finding) else finding.message)
+    for line in finding.excerpt:
+        if line.startswith(">"):
+            yield Text(f"    {line}", style="dim")
+    if finding.cure:
+        yield Text(f"  → {finding.cure}", style="green")
+
+
+def _rest(report: Report) -> Iterator[Text]:
+    left = len(report.findings) - len(first(report))
+    if left:
+        yield Text(f"and {count(left, 'finding')} more: pitstop report last", style="dim")
 
 
 def _headline(report: Report) -> RenderableType:
@@ -99,7 +135,7 @@ def _checks(report: Report) -> Iterator[Text]:
         yield line
 
 
-def _ledger(report: Report) -> Iterator[RenderableType]:
+def _ledger(report: Report, width: int) -> Iterator[RenderableType]:
     """From the floor up to the step: each cause, its time, a bar, its dearest line.
 
     Beside the time stands its share or, of a tuned script, the time with all that was kept.
@@ -107,11 +143,13 @@ def _ledger(report: Report) -> Iterator[RenderableType]:
     ledger, after = report.ledger, report.after
     if ledger is None:
         return
-    table = rich_table.Table(box=None, padding=(0, 2, 0, 0))
+    table = rich_table.Table(box=None, padding=(0, PADDING, 0, 0))
     columns = TUNED_COLUMNS if after else LEDGER_COLUMNS
-    for title, width in columns.items():
-        justify: JustifyMethod = "left" if title in {*list(columns)[::3], "most of it"} else "right"
-        table.add_column(title, justify=justify, no_wrap=True, min_width=width)
+    room = max(0, width - sum(columns.values()) - PADDING * len(columns))
+    for title, least in columns.items():
+        justify: JustifyMethod = "left" if title in {*list(columns)[::3], MOST} else "right"
+        # Numbers keep their columns, however long the name of what takes the time is.
+        table.add_column(title, justify=justify, no_wrap=True, width=least or room, overflow="crop")
     for bar, second in with_second_column(ledger, after):
         style = "green" if bar.cause == "floor" else "yellow" if is_idle(bar.cause) else "cyan"
         mostly = dearest(bar, LONGEST_NAME)

@@ -52,7 +52,7 @@ ON_CPU: dict[Cause, str] = {
     "above": "operations above their floor",
     "core": "waiting for a core",
     "python": "Python outside torch",
-    "idle": "outside torch, not sampled",
+    "idle": "outside torch, nobody looked",
     "unseen": "not inspected",
     "data": "waiting for data",
 }

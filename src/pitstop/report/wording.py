@@ -8,6 +8,7 @@ from pitstop.core.units import binary_bytes, change, count, milliseconds, percen
 
 TRIED = ("change", "verdict", "before", "after", "gain", "promised", "note")
 WORTH_SAYING = 0.1  # of the peak memory, which is sampled on a host: less comes and goes
+FIRST = 3  # findings on one screen
 STATUSES: tuple[Status, ...] = ("ok", "warn", "FAIL", "n/a")
 
 
@@ -28,6 +29,13 @@ def place(finding: Finding) -> str:
     if finding.span is None:
         return finding.item
     return f"{finding.span.path}:{finding.span.line}:{finding.span.column}"
+
+
+def first(report: Report) -> list[Finding]:
+    """The findings of a run that come first: what was measured, notes only where they are all."""
+    sure = [each for each in report.findings if each.confidence != "suspected"]
+    serious = [each for each in sure if each.severity != "note"]
+    return (serious or sure)[:FIRST]
 
 
 def stake(finding: Finding) -> str:

@@ -1,18 +1,22 @@
 """Story: what a search came to, as a Report, the answer first."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pitstop.core.comparison import Comparison
+from pitstop.core.finding import Finding
 from pitstop.core.ledger import Ledger
 from pitstop.core.report import Report
 from pitstop.core.trial import Trial
 from pitstop.core.units import binary_bytes, change, count, milliseconds, percent
+from pitstop.diagnose.gain import gain
 from pitstop.report.wording import interval
 from pitstop.tune.change import Goal
 from pitstop.tune.found import Found, leading
 from pitstop.tune.track import label as name_of
+
+SETTLED = {"kept", "not-faster", "drifted"}  # what noise or a failure left open is open
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +33,28 @@ class About:
 
 def tell(profile: Report, found: Found, about: About) -> Report:
     """The report of a search, on top of that of the untouched run."""
+    left = tuple(_still_promised(profile.findings, found.trials))
     return replace(
         profile,
         command="tune",
         verdict=_verdict(found, about),
         why=_why(found, about.goal),
         next=_next(found, about),
-        gain="" if found.kept else profile.gain,  # of the untouched script: no longer to be had
+        gain="" if found.kept else gain(left, profile.ledger),  # of the untouched script
+        findings=left,
         trials=found.trials,
         comparisons=found.proof,
         after=about.after,
         tables=(),
         notes=(*_notes(found), *about.notes),
     )
+
+
+def _still_promised(findings: Sequence[Finding], trials: Sequence[Trial]) -> Iterator[Finding]:
+    """The findings; where a change was tried that one asks for, it is known what it brings."""
+    settled = {each.change.partition(" ")[0] for each in trials if each.verdict in SETTLED}
+    for each in findings:
+        yield replace(each, saving=None) if settled & {*each.changes} else each
 
 
 def proved(found: Found, goal: Goal) -> bool:

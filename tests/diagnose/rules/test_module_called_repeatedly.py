@@ -60,12 +60,13 @@ def test_modules_of_a_list_at_one_line_are_one_finding():
 def test_batch_norm_in_training_makes_it_a_note():
     norm = call("encoder.norm", 3, 0, kind="BatchNorm2d")
     calls = call("encoder", 11), norm, call("encoder", 12)
-    made = recording(calls=calls, operations=(work(20, 0), work(20, 2), work(60)))
+    spent = work(20, 0), work(20, 2), work(60)
+    made = recording(Row("repeated", 20.0), calls=calls, operations=spent)
     (finding,) = module_called_repeatedly(made)
     assert finding.severity == "note"
     assert "takes its statistics over all of them" in finding.message
     evaluated = calls[0], replace(norm, training=False), calls[2]
-    made = recording(calls=evaluated, operations=(work(20, 0), work(20, 2), work(60)))
+    made = recording(Row("repeated", 20.0), calls=evaluated, operations=spent)
     assert module_called_repeatedly(made)[0].severity == "warning"
 
 
@@ -79,6 +80,10 @@ def test_what_is_called_on_the_same_lines_is_told_once_by_its_dearest():
 
 def test_quiet_on_the_batches_of_an_accumulated_step():
     assert module_called_repeatedly(run(*[call("model", 11)] * 3, passes=3)) == []
+
+
+def test_quiet_where_each_call_keeps_the_device_busy_with_work_of_its_own():
+    assert module_called_repeatedly(run(*THREE, saved_ms=0.9)) == []
 
 
 def test_quiet_where_the_calls_after_the_first_cost_little():

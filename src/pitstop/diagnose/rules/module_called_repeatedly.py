@@ -60,6 +60,8 @@ def module_called_repeatedly(recording: Recording) -> Iterator[Finding]:
             told.add(lines)  # an embedding beside its encoder is mended with it
             part = spent[key] / sum(spent.values())
             batched_ms = min(ms, part * ledger.total("repeated"))
+            if ledger.floor_known and ledger.share(batched_ms) < WORTH_MENTIONING:
+                continue  # the calls keep the device busy, each with work of its own
             later = [place for group in families[key] for place in group[1:]]
             claims = rows_behind(ledger, operations_in(evidence, later), "repeated")
             found = _finding(tree, families[key], ms, ledger, batched_ms)

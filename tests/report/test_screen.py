@@ -1,0 +1,72 @@
+"""What `pitstop profile` shows at its end: one screen, with what comes first."""
+
+from dataclasses import replace
+
+import pytest
+
+from pitstop.core.evidence import Line
+from pitstop.core.finding import Finding, Span
+from pitstop.core.ledger import Ledger, Row
+from pitstop.core.report import Report, Table
+from pitstop.report import to_terminal
+
+LONG = Line("/p/denoising_diffusion_pytorch_with_a_long_name.py", 312)
+LEDGER = Ledger(100.0, "cpu", (Row("floor", 60.0, "convolution_backward", LONG), Row("data", 40.0)))
+
+
+def finding(number, **more):
+    usual = {"confidence": "measured", "saving": 0.1, "code": f"PIT00{number}", "cure": "do this"}
+    span = Span("train.py", number, 1, number, 1)
+    return Finding(f"number {number}", span=span, **usual | more)
+
+
+FINDINGS = tuple(map(finding, range(1, 6)))
+REPORT = Report(
+    "profile",
+    "train.py: 100 ms per step.",
+    next="do this",
+    ledger=LEDGER,
+    findings=FINDINGS,
+    tables=(Table("memory", ("peak",), (("host", "1 GiB"),)),),
+    notes=("3 warm-up steps",),
+)
+
+
+def shown(report=REPORT, width=80):
+    return to_terminal.render(report, width=width, brief=True)
+
+
+def test_it_fits_on_one_screen_and_says_where_the_rest_is():
+    text = shown()
+    assert len(text.splitlines()) <= 24
+    assert "number 3" in text
+    assert "number 4" not in text
+    assert "and 2 findings more: pitstop report last" in text
+    assert "1 GiB" not in text
+    assert "warm-up" not in text
+
+
+def test_each_finding_says_how_sure_it_is_and_shows_its_line():
+    marked = replace(FINDINGS[0], excerpt=("  6 | before", "> 7 | here()"))
+    text = shown(replace(REPORT, findings=(marked,)))
+    assert "PIT001 warning, measured, 10 % of each step" in text
+    assert "> 7 | here()" in text
+    assert "before" not in text
+    assert "→ do this" in text
+
+
+def test_notes_and_suspicions_leave_the_first_places_to_what_was_measured():
+    found = finding(1, severity="note"), finding(2, confidence="suspected"), finding(3)
+    text = shown(replace(REPORT, findings=found))
+    assert "number 3" in text
+    assert "number 1" not in text
+    assert "number 2" not in text
+
+
+@pytest.mark.parametrize("width", [72, 80, 100, 160])
+def test_the_numbers_of_the_ledger_keep_their_columns(width):
+    floor, data = (
+        line for line in shown(width=width).splitlines() if line.startswith(("floor", "waiting"))
+    )
+    assert "60.0 ms   60 %" in floor
+    assert "40.0 ms   40 %" in data
