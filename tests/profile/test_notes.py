@@ -293,6 +293,7 @@ def test_a_gpu_that_comes_into_use_late_is_looked_at_unless_the_step_was_only_no
     recorder._inspect = asked.append
     recorder._scope.rests_until = 10**6  # all is seen
     recorder._at_step_end(1)
+    recorder._writer._seen = 10**6  # later than the slices that are written at once
     recorder._meter.on_gpu, recorder.clock.at_us = True, 1
     recorder._at_step_end(2)
     recorder.clock.at_us = 0
@@ -360,6 +361,7 @@ def test_a_handler_that_saves_may_come_at_any_time(tmp_path):
 
 def test_rows_that_were_noted_before_a_gpu_came_into_use_have_no_device_time(tmp_path):
     recorder = Recorder(Options(str(tmp_path), inspect=0))
+    recorder._writer._seen = 10**6  # later than the slices that are written at once
     recorder._meter.on_gpu, recorder.clock.at_us = True, 1
     recorder._write_slice("optimizer", 0)  # would record an event, which takes a GPU
     assert recorder._writer._rows[0][-2:] == [None, None]

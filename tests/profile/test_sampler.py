@@ -44,8 +44,8 @@ def test_inside_a_library_the_line_is_still_the_users():
             "".join(json.JSONEncoder().iterencode(value))  # the line; in Python in every version
 
     rows = sampled(encode, enough=30)
-    inside = {row[3] for row in rows if row[2] == "encode"}
-    assert "json/encoder.py:_iterencode_list" in inside
+    inside = {row[3] for row in rows if row[2].endswith("encode")}
+    assert any(each.endswith("._iterencode_list") for each in inside)
 
 
 def test_idle_functions_count_for_nothing():

@@ -1,0 +1,49 @@
+"""Recipe: a public program, how it is run small, and the change that its top finding asks for."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "recipes"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One piece of the program's source that is replaced, once."""
+
+    file: str
+    find: str
+    replace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One TOML file of ``recipes``. None of the program's code is kept here but what is edited."""
+
+    name: str
+    kind: str  # "autoencoder", "GAN", ...
+    repository: str  # owner/name, on GitHub
+    commit: str
+    folder: str  # of the repository, in which the program is started
+    command: str  # behind ``python``
+    steps: int = 30  # of each run of a pair
+    data: tuple[tuple[str, str], ...] = ()  # generators of ``made``, and where their data belongs
+    prepare: tuple[Edit, ...] = ()  # stand-ins: what a download or another package would give
+    finding: str = ""  # the code of the finding whose change is made; empty: there was none
+    change: tuple[Edit, ...] = ()
+    note: str = ""
+
+
+def load(name: str) -> Recipe:
+    """The recipe of this name."""
+    values = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    edits = {
+        key: tuple(Edit(**each) for each in values.pop(key, ())) for key in ("prepare", "change")
+    }
+    data = tuple((each["made"], each["at"]) for each in values.pop("data", ()))
+    return Recipe(name=name, data=data, **edits, **values)
+
+
+def names() -> list[str]:
+    """All recipes."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
