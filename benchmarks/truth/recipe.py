@@ -37,11 +37,11 @@ class Recipe:
 def load(name: str) -> Recipe:
     """The recipe of this name."""
     values = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-    edits = {
-        key: tuple(Edit(**each) for each in values.pop(key, ())) for key in ("prepare", "change")
-    }
     data = tuple((each["made"], each["at"]) for each in values.pop("data", ()))
-    return Recipe(name=name, data=data, **edits, **values)
+    prepare, change = (
+        tuple(Edit(**each) for each in values.pop(key, ())) for key in ("prepare", "change")
+    )
+    return Recipe(name=name, data=data, prepare=prepare, change=change, **values)
 
 
 def names() -> list[str]:
