@@ -13,7 +13,8 @@ The floor: the gradients are read and written once, at the memory's bandwidth.
 What it does not do: it does not see a loss that is bad while its gradients are finite, unless it is
 given the loss. Steps with a closure (LBFGS) compute gradients inside and are refused. With a
 GradScaler, which leaves steps out by itself, it only counts. What comes before an optimizer's step
-has happened: a counter or a schedule of the script goes on. The twin is the loop without it.
+has happened: a counter or a schedule of the script goes on. Where the answer comes late, running
+statistics go back to those before the bad step. The twin is the loop without it.
 """
 
 import sys
