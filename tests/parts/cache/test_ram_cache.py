@@ -2,10 +2,13 @@
 
 import gc
 import multiprocessing
+import os
 import random
+import signal
 import subprocess
 import sys
 from collections import namedtuple
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -161,6 +164,34 @@ def test_refuses_in_one_line(dataset, options, words):
         ram_cache(dataset, workers=0, **options)
     gc.collect()
     assert open_files() == before
+
+
+class Dies(Large):
+    def __getitem__(self, index):
+        if index == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getitem__(index)
+
+
+class Broken(Large):
+    def __getitem__(self, index):
+        if index == 3:
+            raise OSError("clip 3 is truncated")
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize(("dataset", "error"), [(Dies(8), BrokenProcessPool), (Broken(8), OSError)])
+def test_a_reader_that_fails_or_is_killed_ends_the_filling(dataset, error):
+    before = open_files()
+    with pytest.raises(error):
+        ram_cache(dataset, workers=2)
+    gc.collect()
+    assert open_files() == before
+
+
+def test_random_samples_are_seen_also_where_several_processes_read():
+    with pytest.raises(PitstopError, match="differs when it is read twice"):
+        ram_cache(Noisy(), workers=2)
 
 
 def test_a_cache_that_nobody_uses_any_more_leaves_no_open_file():

@@ -21,15 +21,17 @@ that built the cache must live as long as the others open it. The plain twin is 
 import hashlib
 import multiprocessing
 import os
+import random
 import socket
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from pitstop.core.errors import PitstopError
 from pitstop.core.units import binary_bytes, count
@@ -38,6 +40,7 @@ from pitstop.parts.cache.shared_memory import Handle
 
 SHARE = 0.5  # of the free memory, unless a budget is given: the training needs the rest
 MISSING = -1  # in the index: a sample that did not fit
+MOST_AT_ONCE = 32  # samples that a worker takes: with more the bar hardly moves
 
 Then = Callable[[Any], Any]
 
@@ -140,33 +143,22 @@ def _filled(
 ) -> tuple[Handle, int]:
     """The memory with all that fits, and where in it the index begins."""
     probes = frozenset({0, length // 2, length - 1})
-    order = [
-        *((index, False) for index in sorted(probes)),
-        *((index, True) for index in range(length)),
-    ]
+    order = [(index, False) for index in sorted(probes)]
+    order += [(index, True) for index in range(length)]
     index_bytes = packing.aligned(length * packing.WORD)
     handle = shared_memory.allocate(budget_bytes + index_bytes)
-    used = multiprocessing.get_context().Value("q", 0)
+    used = multiprocessing.get_context("fork").Value("q", 0)
     starts = np.full(length, MISSING, dtype=np.int64)
     digests: dict[int, bytes] = {}
-    loader = DataLoader(
-        _Filler(dataset, handle, budget_bytes, used, probes),
-        batch_size=None,
-        sampler=order,
-        num_workers=min(_cores() if workers is None else workers, length),
-        collate_fn=_as_it_is,
-        generator=torch.Generator(),  # the user's own random numbers stay where they are
-    )
+    filler = _Filler(dataset, handle, budget_bytes, used, probes)
     try:
-        for index, start, digest in _shown(loader, len(order)):
-            starts[index] = start
-            if digests.setdefault(index, digest) != digest:
+        for index, start, digest in _shown(_rows(filler, order, workers), len(order)):
+            starts[index] = max(start, int(starts[index]))  # a probe has none
+            if digest and digests.setdefault(index, digest) != digest:
                 raise PitstopError(
                     f"sample {index} differs when it is read twice, and a cache would freeze it: "
                     "cache what comes before the random part, and give that part as then="
                 )
-            if index not in probes:
-                del digests[index]
         if (starts == MISSING).all():
             raise PitstopError(
                 f"no sample fits into {binary_bytes(budget_bytes)}: give a larger budget_bytes"
@@ -179,7 +171,40 @@ def _filled(
     return shared_memory.finish(handle, index_at + index_bytes), index_at
 
 
-class _Filler(Dataset[tuple[int, int, bytes]]):
+def _rows(
+    filler: "_Filler", order: list[tuple[int, bool]], workers: int | None
+) -> Iterator[tuple[int, int, bytes]]:
+    """What became of each sample: read by forks of this process, or by itself without workers."""
+    number = min(_cores() if workers is None else workers, len(filler))
+    if not number:
+        before = random.getstate(), np.random.get_state(), torch.get_rng_state()  # the user's own
+        try:
+            yield from map(filler, order)
+        finally:
+            random.setstate(before[0])
+            np.random.set_state(before[1])
+            torch.set_rng_state(before[2])
+        return
+    forks = multiprocessing.get_context("fork")
+    chunk = max(1, min(MOST_AT_ONCE, len(order) // (4 * number)))
+    with ProcessPoolExecutor(number, forks, _begin_worker, (filler,)) as pool:
+        yield from pool.map(_fill, order, chunksize=chunk)
+
+
+def _begin_worker(filler: "_Filler") -> None:
+    """Each fork draws other random numbers, or a random sample would seem to repeat."""
+    global _filler  # noqa: PLW0603 a fork of a pool has nowhere else to keep it
+    _filler = filler
+    torch.set_num_threads(1)
+    for seed in (torch.manual_seed, random.seed, np.random.seed):
+        seed(os.getpid())
+
+
+def _fill(wanted: tuple[int, bool]) -> tuple[int, int, bytes]:
+    return _filler(wanted)
+
+
+class _Filler:
     """Reads a sample and writes it into the memory, in whatever process it is asked to."""
 
     def __init__(
@@ -195,7 +220,8 @@ class _Filler(Dataset[tuple[int, int, bytes]]):
     def __len__(self) -> int:
         return len(self._dataset)
 
-    def __getitem__(self, wanted: tuple[int, bool]) -> tuple[int, int, bytes]:
+    def __call__(self, wanted: tuple[int, bool]) -> tuple[int, int, bytes]:
+        """Read one sample, and keep it unless it is a probe."""
         index, kept = wanted
         parts = packing.pack(self._dataset[index])
         start = self._room(packing.length(parts)) if kept else MISSING
@@ -221,15 +247,14 @@ class _Filler(Dataset[tuple[int, int, bytes]]):
             at += packing.aligned(part.nbytes)
 
 
+_filler: _Filler  # of a fork that fills a cache
+
+
 def _digest(parts: list[memoryview]) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         digest.update(part)
     return digest.digest()
-
-
-def _as_it_is(row: Any) -> Any:
-    return row
 
 
 def _cores() -> int:
