@@ -45,5 +45,5 @@ def cache_holds_nothing(recording: Recording) -> Iterator[Finding]:
                 metrics=(Metric("epochs", loader.starts, "epochs"), *wait.metrics),
                 saving=wait.share,
                 claims=wait.claims,
-                changes=("loader",) if loader.workers else (),
+                changes=("loader", "ram-cache") if loader.workers else ("ram-cache",),
             )

@@ -56,4 +56,5 @@ def decode_dominates_loader(recording: Recording) -> Iterator[Finding]:
         metrics=(Metric("decoding", share * wait.ms, "ms"), *wait.metrics),
         saving=share * wait.share,
         claims=wait.claims,
+        changes=("ram-cache",),
     )

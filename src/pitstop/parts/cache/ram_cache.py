@@ -75,6 +75,10 @@ class RamCache(Dataset[Any]):
             sample = packing.unpack(self._memory, start, copy=not self._views)
         return self._then(sample) if self._then else sample
 
+    def holds(self, index: int) -> bool:
+        """Whether this sample is in memory."""
+        return bool(self._starts[index] != MISSING)
+
     @property
     def held(self) -> int:
         """How many samples are in memory; the others are read from the dataset each time."""
