@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 
 class Tape(TorchDispatchMode):
@@ -21,7 +21,7 @@ class Tape(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         options = options or {}
         result = function(*arguments, **options)
-        self.operations.append((function, arguments, options, result))
+        self.operations.append((function, *map(addresses, (arguments, options, result))))
         return result
 
     @property
@@ -84,6 +84,11 @@ class Taped:
                     each.data.copy_(value)  # a capture counts no changes
         self.tapes.append(tape)
         return tape.replay, result
+
+
+def addresses(tree):
+    """The same tensors as a graph knows them: by where they lie now, whatever becomes of them."""
+    return tree_map_only(torch.Tensor, torch.Tensor.detach, tree)
 
 
 def memory(tensor):

@@ -114,6 +114,17 @@ def test_a_training_learns_the_same(accumulate):
     assert graphs.replayed == 10
 
 
+def test_results_of_a_training_may_be_kept():
+    run, graphs, twin = pair(Network())
+    kept = []
+    for x in pictures(6):
+        kept.append([call(x) for call in (run, twin)])
+        for each in kept[-1]:
+            each.sum().backward()
+    assert all(torch.equal(*each) for each in kept)
+    assert graphs.replayed == 4
+
+
 def test_evaluation_in_between_has_graphs_of_its_own():
     model = Network()
     run, graphs, twin = pair(model)
