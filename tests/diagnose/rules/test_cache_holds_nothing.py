@@ -27,7 +27,7 @@ def test_workers_take_their_copies_with_them():
 def test_without_workers_nothing_was_put_in():
     (finding,) = cache_holds_nothing(run())
     assert "nothing was put in" in finding.message
-    assert finding.changes == ()
+    assert finding.changes == ("ram-cache",)
 
 
 def test_quiet_where_it_holds_something_or_workers_keep_theirs():
