@@ -166,6 +166,12 @@ def test_nested_json_lines_and_numbers_written_as_text(tmp_path):
     assert "1 lines that are not JSON" in run.torn
 
 
+def test_steps_and_times_that_are_no_numbers(tmp_path):
+    lines = ['{"step": 1e400, "loss": 1}', '{"step": 2, "loss": 2, "time": 1e300}', '{"step": NaN}']
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    assert series(tmp_path)["loss"].steps == (2.0,)
+
+
 def test_a_long_series_stays_small_and_loses_no_spike(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "MOST_POINTS", 100)
     rows = [f"{step},{step % 7}" for step in range(5000)]

@@ -21,9 +21,16 @@ def missing_from_lists(root: Path, folders: Iterable[Folder]) -> list[Problem]:
         for name in LISTS:
             here = root / folder.path
             for listed in _listed(here / name):
-                if not (here / listed).exists():
+                if not _is_there(here / listed):
                     missing = more(missing, f"{folder.path}/{listed}".lstrip("/"))
     return [Problem("listed in the metadata, missing", missing, "metadata")] if missing else []
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # no name that a file can have
+        return False
 
 
 def _listed(path: Path) -> Iterator[str]:

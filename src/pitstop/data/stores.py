@@ -3,7 +3,8 @@
 import importlib
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,10 +35,19 @@ def _in_folder(root: Path, path: str) -> Iterator[Store]:
         yield _lmdb(here, path)
     for name in ("images.bin", "images.txt"):
         if (here / name).is_file() and (here / f"cameras{name[-4:]}").is_file():
-            yield _colmap(root, here / name, path)
+            yield _unless_broken(partial(_colmap, root, here / name, path), "COLMAP", path)
             break
     if (here / "point_cloud.ply").is_file():
-        yield _gaussians(here / "point_cloud.ply", f"{path}/point_cloud.ply".lstrip("/"))
+        name = f"{path}/point_cloud.ply".lstrip("/")
+        yield _unless_broken(partial(_gaussians, here / "point_cloud.ply", name), "Gaussians", name)
+
+
+def _unless_broken(read: Callable[[], Store], layout: str, path: str) -> Store:
+    """The store; what a damaged length or name leads to is a fact about it."""
+    try:
+        return read()
+    except (OSError, ValueError, OverflowError, struct.error):
+        return Store(layout, path, unreadable=(Problem("cut short", Examples(1, (path,))),))
 
 
 def _lmdb(here: Path, path: str) -> Store:
@@ -84,16 +94,12 @@ def _missing_keys(meta: Path, transaction: Any) -> Examples:
 def _colmap(root: Path, listing: Path, path: str) -> Store:
     pictures = next((each for each in _picture_folders(root, path) if each.is_dir()), None)
     missing, entries = Examples(), 0
-    try:
-        with listing.open("rb") as stream:
-            names = _names_bin(stream) if listing.suffix == ".bin" else _names_txt(stream)
-            for name in names:
-                entries += 1
-                if pictures and not (pictures / name).is_file():
-                    missing = more(missing, f"{pictures.relative_to(root)}/{name}")
-    except (struct.error, ValueError):
-        found = Examples(1, (f"{path}/{listing.name}",))
-        return Store("COLMAP", path, unreadable=(Problem("cut short", found),))
+    with listing.open("rb") as stream:
+        names = _names_bin(stream) if listing.suffix == ".bin" else _names_txt(stream)
+        for name in names:
+            entries += 1
+            if pictures and not (pictures / name).is_file():
+                missing = more(missing, f"{pictures.relative_to(root)}/{name}")
     note = "" if pictures else "no folder images beside it: its pictures were not looked for"
     absent = (Problem("listed by COLMAP, missing", missing, path),) if missing else ()
     return Store("COLMAP", path, entries, listing.stat().st_size, note, absent)

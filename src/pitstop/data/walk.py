@@ -20,7 +20,23 @@ SUFFIXES: dict[Kind, str] = {
 KINDS: dict[str, Kind] = {
     f".{suffix}": kind for kind, suffixes in SUFFIXES.items() for suffix in suffixes.split()
 }
-ABOUT = {"", ".json", ".yaml", ".yml", ".md", ".csv", ".xml", ".py", ".sh", ".log", ".html", ".pdf"}
+ABOUT = {  # notes, lists and code beside the data
+    *(
+        "",
+        ".json",
+        ".jsonl",
+        ".yaml",
+        ".yml",
+        ".toml",
+        ".ini",
+        ".cfg",
+        ".md",
+        ".csv",
+        ".tsv",
+        ".xml",
+    ),
+    *(".py", ".ipynb", ".sh", ".log", ".html", ".pdf"),
+}
 WEIGHTS = re.compile(  # of a model, beside or among the data
     r"(.*[-_.])?(model|weights|lora|checkpoint|ckpt|optimizer|scheduler|best|last)([-_.].*)?"
     r"\.(safetensors|pth?)$"

@@ -78,6 +78,8 @@ class Builder:
         """All points of one file; the first of each tag may go back behind the file before."""
         begun: set[str] = set()
         for point in points:
+            if not isfinite(point.step):
+                continue
             growing = self.series.get(point.tag)
             if growing is None:
                 if len(self.series) >= MOST_SERIES:

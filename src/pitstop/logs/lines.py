@@ -17,7 +17,7 @@ EPOCHS = ("epoch", "epochs")
 ASKED_FOR = {*STEPS, *EPOCHS, "lr", "learning_rate", "psnr", "acc", "accuracy"}  # of a CSV
 NO_VALUES = {*STEPS, *EPOCHS}
 TIMES = ("timestamp", "_timestamp", "wall_time", "time", "datetime", "date")
-EARLIEST_TIME = 1e9  # seconds since 1970: smaller numbers are durations
+EARLIEST_TIME, LATEST_TIME = 1e9, 1e10  # seconds since 1970: smaller numbers are durations
 LONGEST_LINE = 10_000_000  # characters; more of it is no line of a log
 MOST_BYTES = 200_000_000  # read line by line: half a minute; longer logs are read in part
 NOT_FINITE = re.compile(rb"(?i)nan|inf")
@@ -146,7 +146,7 @@ def time_of(value: Any) -> float | None:
     """Seconds since 1970, from a number or a date as ISO has it."""
     found = number_of(value)
     if found is not None:
-        return found if found >= EARLIEST_TIME else None
+        return found if EARLIEST_TIME <= found <= LATEST_TIME else None
     try:
         return datetime.fromisoformat(str(value)).timestamp() if value else None
     except (ValueError, OverflowError):

@@ -14,6 +14,7 @@ from pitstop.logs.pace import pace_of
 BLOCKS = 20  # of a run; their medians are not changed by pauses for validation
 FEWEST = 80  # entries: four for each block
 SLOW = 0.7  # of the usual pace; less than that is weather
+LATEST = 1e11  # seconds since 1970, in the year 5138: beyond it is a damaged record
 LASTING = 2  # blocks one after the other
 
 
@@ -78,6 +79,6 @@ def _longest(slow: list[bool]) -> tuple[int, int]:
 
 
 def _clock(series: Series, place: int) -> str:
-    if not series.times or not series.times[place]:
+    if not series.times or not 0 < series.times[place] < LATEST:
         return ""
     return f" ({datetime.fromtimestamp(series.times[place], UTC):%d %b %H:%M} UTC)"
