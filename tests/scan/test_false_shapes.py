@@ -75,9 +75,18 @@ SHAPES = [
     ("PIT205", DETECT, "if self.grid.shape != x.shape: other = self.make_grid(20, 20)", 1),
     ("PIT112", LABELS, "(0, 5)", 0),
     ("PIT112", LABELS, "(1, 5)", 1),
+    ("PIT610", PATCHES, "", 0),
     ("PIT503", TRIAL, "with torch.no_grad():", 0),
     ("PIT503", TRIAL, "if True:", 1),
 ]
+
+
+PATCHES = """
+for b in range(n):
+    for i, pi in enumerate(p):
+        picked = pi[b, :, gj, gi]
+        out = self.sigmoid_model.forward(picked[..., 2:n])
+"""
 
 
 def found(code, text, project=None):
@@ -109,7 +118,7 @@ def test_the_arm_that_does_not_accumulate_has_nothing_to_hold_back():
 @pytest.mark.parametrize(
     ("code", "text", "too_old", "new_enough"),
     [
-        ("PIT606", "o = torch.optim.Adam(m.parameters())\n", (1, 13), (2, 0)),
+        ("PIT606", "o = torch.optim.Adam(m.parameters())\n", (1, 12), (1, 13)),
         ("PIT606", "o = torch.optim.SGD(m.parameters())\n", (2, 2), (2, 3)),
         ("PIT405", "y = torch.utils.checkpoint.checkpoint(f, x)\n", (1, 10), (1, 11)),
         ("PIT604", "def a(q, k, v):\n    return (q @ k.mT).softmax(-1) @ v\n", (1, 13), (2, 0)),

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 FILES = re.compile(
     r"(?:requirements[\w.-]*\.txt|environment[\w.-]*\.ya?ml|setup\.(?:py|cfg)|pyproject\.toml"
-    r"|readme[\w.-]*\.(?:md|rst|txt)|install[\w.-]*\.(?:md|rst|txt)|poetry\.lock|dockerfile)",
+    r"|readme[\w.-]*\.(?:md|rst|txt)|(?:install|get_?started)[\w.-]*\.(?:md|rst|txt)|poetry\.lock|dockerfile)",
     re.IGNORECASE,
 )
 # torch==1.7.1, "torch ~= 2.0", torch>=1.8,<2.1, pytorch=1.10 (conda), pytorch/pytorch:1.13 (docker)

@@ -13,6 +13,7 @@ from pitstop.scan.source import Source
         "x = torch.zeros(8, **options).to(device)",  # options may hold a device
         "x = torch.zeros(8).to(device, non_blocking=True)",
         "model.to(device)",
+        "x = torch.zeros((0, 4)).to(device)",  # nothing to copy
     ],
 )
 def test_leaves_alone(line):

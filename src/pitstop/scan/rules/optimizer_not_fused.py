@@ -10,7 +10,7 @@ from pitstop.scan.edits import set_argument
 from pitstop.scan.source import Source
 
 FUSABLE = {  # the first torch that fuses it
-    "torch.optim.Adam": (2, 0),
+    "torch.optim.Adam": (1, 13),
     "torch.optim.AdamW": (2, 0),
     "torch.optim.SGD": (2, 3),
 }

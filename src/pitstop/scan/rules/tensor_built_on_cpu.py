@@ -32,6 +32,8 @@ def tensor_built_on_cpu(source: Source) -> Iterator[Finding]:
                     continue
                 if source.name_of(where).rpartition(".")[2] != "device":
                     continue  # .to(x) may also mean a dtype or another tensor
+                if _is_empty(made):
+                    continue  # there is nothing to copy
                 if any(keyword.arg != "dtype" for keyword in made.keywords):
                     continue  # pin_memory=, requires_grad= and out= change the meaning
                 name_it = add_argument(source, made, f"device={source.text_of(where)}")
@@ -40,3 +42,10 @@ def tensor_built_on_cpu(source: Source) -> Iterator[Finding]:
                 hot = source.hot(call)
                 worth: Severity = "warning" if hot and not hot.guarded else "note"
                 yield source.finding(call, severity=worth, fix=fix)
+
+
+def _is_empty(made: ast.Call) -> bool:
+    """Whether a size is 0: of ``zeros((0, 4))`` and ``zeros(0, 4)``."""
+    first = made.args[0] if made.args else None
+    sizes = first.elts if isinstance(first, ast.Tuple | ast.List) else [first]
+    return any(isinstance(each, ast.Constant) and each.value == 0 for each in sizes)

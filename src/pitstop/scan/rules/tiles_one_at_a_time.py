@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
 from pitstop.scan.branches import computed_from, loops_around, names_in
+from pitstop.scan.scopes import reaching
 from pitstop.scan.source import Source
 
 NETWORK = re.compile(
@@ -90,7 +91,8 @@ def _axes_moved(axes: list[set[str]], loop: ast.For) -> list[int]:
 
 
 def _is_stretch(source: Source, index: ast.expr) -> bool:
-    """Whether an index takes a stretch of an axis: ``a:b``, or a name that may hold a slice."""
+    """Whether an index takes a stretch of an axis: ``a:b``, or a name that holds a slice."""
     if isinstance(index, ast.Slice):
         return index.lower is not None and index.upper is not None
-    return isinstance(index, ast.Name) and source.kind_of(index) not in ("int", "tensor", "none")
+    bound = reaching(source, index) if isinstance(index, ast.Name) else []
+    return any(each.value is not None and "slice(" in source.text_of(each.value) for each in bound)
