@@ -59,6 +59,12 @@ def test(model, loader):
         for batch in loader:
             model(batch)
 """
+PATCHES = """
+for b in range(n):
+    for i, pi in enumerate(p):
+        picked = pi[b, :, gj, gi]
+        out = self.sigmoid_model.forward(picked[..., 2:n])
+"""
 SHAPES = [
     ("PIT201", TRAIN, "if i % 100 == 0 or i == len(train_loader) - 1: log(loss.item())", 0),
     ("PIT201", TRAIN, "if i % 100 == 0 or i + 1 == len(train_loader): log(loss.item())", 0),
@@ -79,14 +85,6 @@ SHAPES = [
     ("PIT503", TRIAL, "with torch.no_grad():", 0),
     ("PIT503", TRIAL, "if True:", 1),
 ]
-
-
-PATCHES = """
-for b in range(n):
-    for i, pi in enumerate(p):
-        picked = pi[b, :, gj, gi]
-        out = self.sigmoid_model.forward(picked[..., 2:n])
-"""
 
 
 def found(code, text, project=None):
@@ -140,6 +138,30 @@ def test_a_class_with_a_to_of_its_own_may_know_no_non_blocking():
     own = "class NestedTensor:\n    def to(self, device):\n        return self\n"
     (finding,) = found("PIT203", own + text)
     assert finding.fix is None
+
+
+def test_a_second_read_waits_for_nothing_unless_there_was_work_between():
+    text = TRAIN.format(line="log(loss.item())\n    meter.update({between}loss.item())")
+    again = found("PIT201", text.format(between=""))
+    assert [each.severity for each in again] == ["warning", "note"]
+    work = text.replace("meter.update(", "fake = net_g(batch)\n    meter.update(").format(
+        between=""
+    )
+    assert [each.severity for each in found("PIT201", work)] == ["warning", "warning"]
+
+
+@pytest.mark.parametrize(("name", "count"), [("validate", 0), ("nondist_validation", 0), ("go", 1)])
+def test_a_loop_in_a_function_that_validates_is_no_training(name, count):
+    text = f"def {name}(m, loader):\n    for x in loader:\n        total += m(x).mean().item()\n"
+    assert len(found("PIT201", text)) == count
+
+
+def test_results_are_fetched_behind_the_network():
+    text = (
+        "class {}(torch.nn.Module):\n    def forward(self, x):\n        return x.sigmoid().cpu()\n"
+    )
+    assert found("PIT201", text.format("PostProcess")) == []
+    assert len(found("PIT201", text.format("Head"))) == 1
 
 
 def test_a_tensor_that_is_built_once_is_a_note():

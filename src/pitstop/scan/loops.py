@@ -28,6 +28,7 @@ NOT_A_LOADER = re.compile(
 VALIDATION_NAME = re.compile(
     r"(?:^|_)(?:val|valid|validation|test|eval|dev)(?:_|d|l|$)", re.IGNORECASE
 )
+VALIDATES = re.compile(r"(?:^|_)(?:val|valid|validate|validation|eval|evaluate|evaluation)(?:_|$)")
 FRAME_NAME = re.compile(r"(?:^|_)(?:frames?|tiles?|patches|views)(?:_np|_list)?$", re.IGNORECASE)
 FRAME_COUNT = re.compile(
     r"(?:num|n|total|max)_?(?:frames|tiles|patches)$|frame_?(?:cnt|count)$", re.IGNORECASE
@@ -71,6 +72,7 @@ def _iteration_heat(
         last = name.rpartition(".")[2]
         if is_loader(source, candidate):
             off = evaluation or VALIDATION_NAME.search(last) or _evaluates(source, loop)
+            off = off or _is_in_a_validation(source, loop)
             kind: HotKind = "validation" if off else "step"
             return Heat(kind, f"loop over {name or 'a DataLoader'}", line)
         frames = FRAME_NAME.search(last) or FRAME_COUNT.search(last)
@@ -82,6 +84,13 @@ def _iteration_heat(
     if targets & FRAME_TARGETS:
         return Heat("frame", f"loop over each {min(targets & FRAME_TARGETS)}", line)
     return None
+
+
+def _is_in_a_validation(source: "Source", loop: ast.AST) -> bool:
+    """Whether the function around says so, and trains nothing: ``nondist_validation``."""
+    function = source.enclosing_function(loop)
+    named = function is not None and VALIDATES.search(function.name)
+    return bool(named) and loop not in source.step_loops
 
 
 def _evaluates(source: "Source", loop: ast.AST) -> bool:

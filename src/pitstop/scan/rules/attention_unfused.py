@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from pitstop.core.finding import Finding
+from pitstop.core.finding import Finding, Severity
 from pitstop.core.rule import rule
 from pitstop.scan.attention import is_shared, operands, passed_through, written_out
 from pitstop.scan.source import Function, Source
@@ -40,7 +40,8 @@ def attention_unfused(source: Source) -> Iterator[Finding]:
             continue  # a fused kernel is there already, and this is what runs without it
         if function is not None and not _has_a_reason(source, function, softmax, scores):
             message = "Attention is written out; `scaled_dot_product_attention` fuses it."
-            yield source.finding(softmax, message, confidence="suspected")
+            worth: Severity = "note" if FUSED.search(source.text) else "warning"
+            yield source.finding(softmax, message, severity=worth, confidence="suspected")
 
 
 def _has_a_reason(source: Source, function: Function, softmax: ast.Call, scores: ast.expr) -> bool:

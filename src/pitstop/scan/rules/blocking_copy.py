@@ -45,7 +45,7 @@ def blocking_copy(source: Source) -> Iterator[Finding]:
         device, value = _device(source, call), call.func.value
         if OFFLOAD.search(device) and not hot.guarded and is_tensor(source, value):
             message = f"A tensor is copied off the GPU while Python waits ({hot.reason})."
-            yield source.finding(call, message, confidence="suspected")
+            yield source.finding(call, message, severity="note", confidence="suspected")
         elif DEVICE.search(device) and _is_on_host(source, value, hot):
             copies.setdefault(source.statement(call), []).append(call)
     for calls in copies.values():
@@ -63,7 +63,10 @@ def _copied(source: Source, calls: list[ast.Call]) -> Finding:
         edits = tuple(add_argument(source, each, "non_blocking=True") for each in calls)
         fix = Fix("Copy without waiting", edits)
     changes = ("non-blocking",)
-    return source.finding(calls[0], message, fix, confidence="suspected", changes=changes)
+    # A note: from pageable memory nothing is gained, and where it is pinned is not known here.
+    return source.finding(
+        calls[0], message, fix, severity="note", confidence="suspected", changes=changes
+    )
 
 
 def _device(source: Source, call: ast.Call) -> str:

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from pitstop.core.finding import Finding
+from pitstop.core.finding import Finding, Severity
 from pitstop.core.rule import rule
 from pitstop.scan.rare import is_kept, is_rare
 from pitstop.scan.source import Function, Source
@@ -46,7 +46,8 @@ def constant_rebuilt_each_step(source: Source) -> Iterator[Finding]:
             message = (
                 f"This tensor is always the same and is built every {hot.kind} ({hot.reason})."
             )
-            yield source.finding(call, message, confidence="suspected")
+            worth: Severity = "warning" if _is_window(call) else "note"
+            yield source.finding(call, message, severity=worth, confidence="suspected")
 
 
 def _constants(source: Source) -> Iterator[ast.Call]:
@@ -54,7 +55,7 @@ def _constants(source: Source) -> Iterator[ast.Call]:
         if not call.args:
             continue
         numbers = _is_list(call.args[0]) and _goes_to_device(source, call)
-        if numbers or _is_window(call.args[0]):
+        if numbers or _is_window(call):
             yield call
     yield from source.calls(*RAMPS)
     for call in source.calls("torch.meshgrid"):
@@ -72,8 +73,9 @@ def _is_list(node: ast.expr) -> bool:
     return False
 
 
-def _is_window(node: ast.expr) -> bool:
+def _is_window(call: ast.Call) -> bool:
     """Whether Python computes it number by number: ``[exp(-(x - 5) ** 2) for x in range(11)]``."""
+    node = call.args[0] if call.args else None
     if not isinstance(node, ast.ListComp) or len(node.generators) > 1:
         return False
     over = node.generators[0].iter

@@ -7,6 +7,7 @@ from pitstop.core.finding import Finding, Fix
 from pitstop.core.rule import rule
 from pitstop.scan.edits import replace, set_argument
 from pitstop.scan.loaders import is_iterated
+from pitstop.scan.settings import Setting
 from pitstop.scan.source import Source
 
 LIGHTNING = ("pytorch_lightning.", "lightning.")  # copies batches without waiting
@@ -36,12 +37,19 @@ def pageable_batches(source: Source) -> Iterator[Finding]:
             continue
         if is_iterated(source, call) and _is_copied(source):
             fix = Fix("Pin the batches", (set_argument(source, call, "pin_memory", "True"),))
-            yield source.finding(call, fix=fix, confidence="suspected", changes=("loader",))
+            yield _note(source, call, fix)
     for setting in source.settings:
         wanted = setting.key == "pin_memory" and setting.value is False
         if wanted and source.project.reads_key("pin_memory"):
             fix = Fix("Pin the batches", (replace(source, setting, "true"),))
-            yield source.finding(setting, fix=fix, confidence="suspected", changes=("loader",))
+            yield _note(source, setting, fix)
+
+
+def _note(source: Source, place: ast.Call | Setting, fix: Fix) -> Finding:
+    """A note: what it gains depends on the batch, which may be of a class that cannot be pinned."""
+    return source.finding(
+        place, fix=fix, severity="note", confidence="suspected", changes=("loader",)
+    )
 
 
 def _is_left_pageable(source: Source, call: ast.Call) -> bool:

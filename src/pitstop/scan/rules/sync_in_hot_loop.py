@@ -4,10 +4,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from pitstop.core.finding import Finding
+from pitstop.core.finding import Finding, Severity
 from pitstop.core.rule import rule
 from pitstop.scan.branches import loops_around
 from pitstop.scan.hot import Hot
+from pitstop.scan.inference import NETWORK
 from pitstop.scan.loops import trains
 from pitstop.scan.rare import is_elsewhere, is_rare
 from pitstop.scan.source import Source
@@ -15,6 +16,7 @@ from pitstop.scan.tensor_reads import has_read, is_method_read, is_on_cpu, tenso
 
 SAVES = re.compile(r"\.save\(|imwrite|fromarray|save_image|imsave")  # pixels must come to the CPU
 OUTPUT = re.compile(r"(?:^|_)(?:write|log|show|export|dump|plot|metrics?|image|psnr)")
+AFTERWARDS = re.compile(r"PostProcess|Predictor|Evaluat|Metric|Visuali[sz]")  # fetch results
 LOOPS = re.compile("called in|loop over|denoising")  # may be there to fetch their outputs
 FETCHES = {"`.cpu()`", "`.tolist()`"}
 NAN_CHECK = re.compile(r"isnan|isinf|isfinite")  # guard-syncs-every-step speaks of those
@@ -41,6 +43,19 @@ def sync_in_hot_loop(source: Source) -> Iterator[Finding]:
             loss.backward()
             total += loss.detach()
     """
+    last: dict[tuple[ast.AST | None, str], ast.AST] = {}
+    reads = sorted(_reads(source), key=lambda read: source.extent(read[0]))
+    for node, what, reason in reads:
+        place = (source.enclosing_function(node), reason)
+        again = place in last and not _is_work_between(source, last[place], node)
+        last[place] = node
+        message = f"{what} makes Python wait for the GPU ({reason})."
+        worth: Severity = "note" if again else "warning"
+        yield source.finding(node, message, severity=worth, confidence="suspected")
+
+
+def _reads(source: Source) -> Iterator[tuple[ast.AST, str, str]]:
+    """Each read with its words and its reason, one for a statement."""
     seen: set[ast.stmt] = set()
     for node, value, what in tensor_reads(source):
         hot = source.hot(node)
@@ -54,8 +69,15 @@ def sync_in_hot_loop(source: Source) -> Iterator[Finding]:
             if is_on_cpu(source, value) or (hot is not None and is_rare(source, node, hot)):
                 continue
             seen.add(statement)
-            message = f"{what} makes Python wait for the GPU ({reason})."
-            yield source.finding(node, message, confidence="suspected")
+            yield node, what, reason
+
+
+def _is_work_between(source: Source, one: ast.AST, other: ast.AST) -> bool:
+    """Whether the GPU gets something to do between two reads; the second waits for nothing else."""
+    first, second = source.span(one).line, source.span(other).line
+    calls = source.method_calls("backward", "step", "forward", "zero_grad")
+    runs = [each for each in source.nodes(ast.Call) if NETWORK.search(source.name_of(each.func))]
+    return any(first < each.lineno < second for each in (*calls, *runs))
 
 
 def _counts(hot: Hot, what: str) -> bool:
@@ -77,7 +99,10 @@ def _reason(source: Source, node: ast.AST, hot: Hot | None, copies: bool) -> str
     if source.enclosing(node, ast.ListComp) is not None:
         around = source.hot(source.statement(node))
         hot = around if around is not None and around.kind == "step" else hot
+    owner = source.enclosing_class(node)
     if function is not None and OUTPUT.search(function.name):
+        return ""
+    if owner is not None and AFTERWARDS.search(owner.name):
         return ""
     if hot is not None:
         keeps = not copies or not LOOPS.match(hot.reason) or trains(source, node)
