@@ -358,6 +358,23 @@ def frames_in_steps_of_five(root):
 
 
 @whole_but_odd
+def low_resolution_in_folders_of_scales(root):
+    for index in range(4):
+        picture(root / f"DIV2K_train_HR/{index:04d}.png", size=(64, 48))
+        for scale in (2, 4):
+            name = f"DIV2K_train_LR_bicubic/X{scale}/{index:04d}x{scale}.png"
+            picture(root / name, size=(64 // scale, 48 // scale))
+
+
+@whole_but_odd
+def two_domains_without_pairs(root):
+    for index in range(8):
+        picture(root / f"trainA/{index:04d}.jpg", size=(32, 24 + index % 2))
+    for index in range(5):
+        picture(root / f"trainB/{index:04d}.jpg", size=(30 + index, 24))
+
+
+@whole_but_odd
 def a_model_beside_the_pictures(root):
     for index in range(6):
         picture(root / f"images/{index}.png")

@@ -46,6 +46,15 @@ LAYOUTS = {
         + names("DIV2K_train_LR/{}x4.png", padded(1, 9, 4)),
         "pairs", {"DIV2K_HR", "DIV2K_LR"}, {"train"},
     ),
+    "DIV2K with its scales": (
+        names("DIV2K_train_HR/{}.png", padded(1, 9, 4))
+        + names("DIV2K_train_LR_bicubic/X{}/{}x2.png", (2, 4), padded(1, 9, 4)),
+        "pairs", {"DIV2K_HR", "DIV2K_LR_bicubic X2", "DIV2K_LR_bicubic X4"}, {"train"},
+    ),
+    "one clip": (
+        names("Train/GOPR0372_07_00/{}/{}.png", ["blur", "sharp", "spike_vox"], padded(0, 4)),
+        "clips", {"blur", "sharp", "spike_vox"}, {"Train"},
+    ),
     "pairs": (names("{}/{}.png", ["LQ", "GT"], ["a", "b", "c"]), "pairs", {"LQ", "GT"}, set()),
     "ImageNet": (
         names("{}/{}/{}_x.JPEG", ["train", "val"], ["n01440764", "n01443537"],
@@ -76,7 +85,7 @@ LAYOUTS = {
     "pictures": (names("{}.png", ["a", "b", "zebra"]), "pictures", set(), set()),
     "CycleGAN": (
         names("{}/{}_x.jpg", ["trainA", "trainB", "testA", "testB"], ["n2", "n5"]),
-        "pairs", {"A", "B"}, {"train", "test"},
+        "unpaired", {"A", "B"}, {"train", "test"},
     ),
 }  # fmt: skip
 

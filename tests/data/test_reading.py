@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import torch
 
 from data.builders import clips, pairs, picture
 from pitstop.core.errors import PitstopError
@@ -174,6 +175,27 @@ def test_a_store_of_keys(tmp_path):
     dataset = read_dataset(tmp_path)
     assert dataset.stores[0].entries == 1
     assert codes(tmp_path) == ["PIT112"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_wrong_bytes_are_facts_and_never_tracebacks(tmp_path, seed):
+    chance = random.Random(seed)
+    colmap(tmp_path / "sparse/0", ["a.jpg", "b.jpg"])
+    ply(tmp_path / "point_cloud.ply", np.zeros((9, 4)))
+    np.save(tmp_path / "a.npy", np.zeros((3, 4), np.float32))
+    np.savez(tmp_path / "b.npz", a=np.zeros(9))
+    torch.save({"a": [torch.zeros(9)]}, tmp_path / "c.pt")
+    (tmp_path / "metadata.jsonl").write_text('{"file_name": "d.png"}\n')
+    for name in ("d.png", "e.jpg"):
+        picture(tmp_path / name)
+    for path in tmp_path.rglob("*.*"):
+        data = bytearray(path.read_bytes())
+        for _ in range(chance.choice((1, 3, 20))) if data else ():
+            data[chance.randrange(min(len(data), chance.choice((64, len(data)))))] = (
+                chance.randrange(256)
+            )
+        path.write_bytes(data[: chance.choice((len(data), chance.randrange(len(data) + 1)))])
+    assert examine(read_dataset(tmp_path)).verdict
 
 
 def box(kind, content):

@@ -18,10 +18,12 @@ ROLE = re.compile(
     r"|ref|reference|rgb|images?|img|condition)($|[_-])|^(?-i:[AB])$",
     re.IGNORECASE,
 )
+SCALE = re.compile(r"^[xX][2348]$")  # DIV2K_train_LR_bicubic/X4: one role for each scale
 LABELS = re.compile(  # many of them are equal, and rightly so
     r"(^|[_-])(masks?|labels?|annotations?|depth|seg|segmentation|alpha|trimap)($|[_-])",
     re.IGNORECASE,
 )
+UNPAIRED = {"A", "B"}  # CycleGAN's two domains, whose files know nothing of each other
 MOST_SPLITS = 12  # folders beside a split; where there are more, "train" is a class, a vehicle
 MOST_ROLES = 12  # different names; where there are more they are clips or classes
 MOSTLY = 0.8  # of the folders have to fit; the rest is what is wrong with them
@@ -53,9 +55,10 @@ def arrange(folders: Sequence[Folder]) -> Arranged:
     for folder in folders:
         split, parts = rest[folder.path]
         role = roles.get(parts, "") or _empty_role(folder, above)
+        scales = [part for part in parts if role and SCALE.match(part)]
         if main_files(folder) or role or folder.others or (folder.path and not folder.folders):
-            item = "/".join(part for part in parts if part != role) if role else "/".join(parts)
-            places.append(Place(folder, split, item, role))
+            item = "/".join(part for part in parts if not role or part not in {role, *scales})
+            places.append(Place(folder, split, item, " ".join(filter(None, (role, *scales)))))
     names = tuple(dict.fromkeys(split for split, _ in rest.values() if split))
     return Arranged(_layout(places), tuple(places), names)
 
@@ -142,8 +145,10 @@ def _layout(places: Sequence[Place]) -> str:
     clips = {place.item for place, _ in holding if place.item}
     if kinds.most_common(1)[0][0] == "video":
         return "videos"
-    if len({place.role for place, _ in holding if place.role}) > 1:
-        return "clips" if len(clips) > 1 and _are_sequences(holding) else "pairs"
+    roles = {place.role for place, _ in holding if place.role}
+    if len(roles) > 1:
+        sequences = bool(clips) and _are_sequences(holding)
+        return "unpaired" if roles == UNPAIRED else "clips" if sequences else "pairs"
     captioned = sum(files.count for place, files in holding if is_captioned(place.folder))
     if captioned > CAPTIONED * sum(files.count for _, files in holding):
         return "captions"

@@ -1,7 +1,5 @@
-"""Partners: files that others ask for and that are not there, told without keeping names."""
+"""Partners: files that others ask for and that are not there; names are kept as checksums."""
 
-from array import array
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -36,6 +34,8 @@ def absent(root: Path, places: Sequence[Place], layout: str) -> list[Problem]:
     """Folders and files without their partner; texts missing beside pictures."""
     if layout == "captions":
         return list(_files(root, [_captions(place) for place in places]))
+    if layout == "unpaired":
+        return []
     items: Items = defaultdict(dict)
     alive = {place.split for place in places if place.count}
     for place in places:
@@ -107,35 +107,23 @@ def _files(root: Path, items: Iterable[list[Side]]) -> Iterator[Problem]:
 def _lacking(root: Path, sides: list[Side]) -> Iterator[tuple[Side, str]]:
     """The names that a side does not have and another one has."""
     sums = [_checksums(root, side) for side in sides]
-    everything = array("q", sorted(set().union(*sums)))
-    for side, own in zip(sides, sums, strict=True):
-        lacking = {name for name in everything if not _holds(own, name)}
-        if own and _disjoint(own, sums):
+    for index, side in enumerate(sides):
+        others = set[int]().union(*sums[:index], *sums[index + 1 :])
+        if sums[index] and sums[index].isdisjoint(others):
             continue  # names of another kind altogether: they are matched by something else
-        for stem in _spelled(root, sides, lacking):
+        for stem in _spelled(root, sides, others - sums[index]):
             yield side, stem
 
 
-def _disjoint(own: "array[int]", sums: "list[array[int]]") -> bool:
-    return not any(_holds(other, name) for other in sums if other is not own for name in own)
-
-
-def _checksums(root: Path, side: Side) -> "array[int]":
+def _checksums(root: Path, side: Side) -> set[int]:
     names = names_of(root, side.path, side.kind)
-    return array("q", sorted(checksum(stem_of(PurePosixPath(name).stem)) for name in names))
-
-
-def _holds(values: "array[int]", wanted: int) -> bool:
-    index = bisect_left(values, wanted)
-    return index < len(values) and values[index] == wanted
+    return {checksum(stem_of(PurePosixPath(name).stem)) for name in names}
 
 
 def _spelled(root: Path, sides: list[Side], wanted: set[int]) -> list[str]:
     """The names behind checksums, in order, each once."""
-    found = {}
-    for side in sides:
-        for name in names_of(root, side.path, side.kind):
-            stem = stem_of(PurePosixPath(name).stem)
-            if checksum(stem) in wanted:
-                found[checksum(stem)] = stem
-    return sorted(found.values())
+    if not wanted:
+        return []
+    names = (name for side in sides for name in names_of(root, side.path, side.kind))
+    stems = (stem_of(PurePosixPath(name).stem) for name in names)
+    return sorted({stem for stem in stems if checksum(stem) in wanted})

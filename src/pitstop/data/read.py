@@ -88,7 +88,7 @@ def _dataset(
         unreadable=(*problems(gathered.troubles), *_of(stores, "unreadable")),
         non_finite=(*problems(gathered.bad), *_of(stores, "non_finite")),
         unlike=tuple(gathered.unlike()),
-        unequal=tuple(gathered.unequal()),
+        unequal=tuple(gathered.unequal()) if arranged.layout != "unpaired" else (),
         black=tuple(gathered.black()),
         same=problems(gathered.same),
         leaked=tuple(Problem(what, examples) for what, examples in leaked if examples),
