@@ -72,6 +72,11 @@ SHAPES = [
     ("PIT201", TRAIN, "if (i < 9 and i % 3 == 2) or (i < 99 and i % 50 == 4): log(loss.item())", 0),
     ("PIT201", TRAIN, "if i % 100 == 0 or args.chatty: log(loss.item())", 1),
     ("PIT201", "{line}", "timesteps = [t.item() for b in timestep_batches for t in b]", 0),
+    ("PIT201", TRAIN, "if self.first: stop(loss.item()); self.first = False", 0),
+    ("PIT201", TRAIN, "if self.first: stop(loss.item()); self.first = True", 1),
+    ("PIT201", TRAIN, "mask = loss.detach(); mask = 0 if mask == 'auto' else mask", 0),
+    ("PIT201", TRAIN, "best = torch.argmin((torch.linspace(0, 1, 9)[1:] - 0.5).abs()).item()", 0),
+    ("PIT201", TRAIN, "best = torch.argmin((loss - 0.5).abs()).item()", 1),
     (
         "PIT205",
         DETECT,
@@ -96,6 +101,12 @@ def found(code, text, project=None):
 def test_a_false_shape_is_quiet_and_the_true_one_beside_it_is_not(code, frame, line, count):
     fields = ("line", "size", "around")
     assert len(found(code, frame.format(**dict.fromkeys(fields, line)))) == count
+
+
+def test_what_a_dataset_goes_through_is_on_the_cpu():
+    text = "def label(boxes: torch.Tensor):\n    for box in boxes:\n        known(box[4].item())\n"
+    for path, count in (("datasets/coco.py", 0), ("data.py", 0), ("models/head.py", 1)):
+        assert len(BY_CODE["PIT201"](Source(f"import torch\n{text}", path))) == count
 
 
 def test_one_arm_of_an_if_speaks_for_both():

@@ -139,9 +139,23 @@ def _is_rare_flag(
     """A flag that is rare by its name, or by the one or more tests that were assigned to it."""
     if wanted and RARE_FLAG.search(source.name_of(flag).rpartition(".")[2]):
         return True
+    if isinstance(flag, ast.Attribute) and _is_switched_here(source, flag, not wanted):
+        return True
     values = (source.assigned(flag) or []) if depth and isinstance(flag, ast.Name) else []
     tests = [each for each in values if not isinstance(each, ast.Name | ast.Attribute)]
     return any(_is_rare(source, each, wanted, depth - 1) for each in tests)
+
+
+def _is_switched_here(source: "Source", flag: ast.Attribute, value: bool) -> bool:
+    """Whether what ``if self.first:`` guards ends with ``self.first = False``: it runs once."""
+    statement, name = source.statement(flag), source.name_of(flag)
+    return isinstance(statement, ast.If) and any(
+        isinstance(each, ast.Assign)
+        and isinstance(each.value, ast.Constant)
+        and each.value.value is value
+        and any(source.name_of(target) == name for target in each.targets)
+        for each in ast.walk(statement)
+    )
 
 
 def _is_filled_here(source: "Source", slot: ast.expr) -> bool:

@@ -113,10 +113,11 @@ def _binary(left: Kind, right: Kind, operator: ast.operator) -> Kind:
 
 def _compared(sides: set[Kind]) -> Kind:
     """Arrays compare item by item; what is unknown may be one, unless it is held to a text."""
+    if sides & {"str", "none"}:
+        return "bool"  # a tensor is no text either: Python falls back to identity
     if "tensor" in sides:
         return "tensor"
-    certain = sides & {"str", "none"} or not sides & {"unknown", "ndarray"}
-    return "bool" if certain else "unknown"
+    return "unknown" if sides & {"unknown", "ndarray"} else "bool"
 
 
 def _agreed(kinds: list[Kind]) -> Kind:

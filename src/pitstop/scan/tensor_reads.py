@@ -75,17 +75,23 @@ def _is_result(node: ast.expr) -> bool:
     return False
 
 
-def is_on_cpu(source: Source, node: ast.expr) -> bool:
+def is_on_cpu(source: Source, node: ast.AST) -> bool:
     """Whether a tensor was drawn or made on the CPU: reading it waits for nobody."""
     match node:
         case ast.Compare(left=left, comparators=[right, *_]) | ast.BinOp(left=left, right=right):
             return is_on_cpu(source, left) or is_on_cpu(source, right)
-    while isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
-        if isinstance(node, ast.Call) and source.name_of(node.func) in MADE_ON_CPU:
-            return source.argument(node, "device") is None and not source.open_ended(node)
-        node = node.func if isinstance(node, ast.Call) else node.value
-    made = source.assigned(node) if isinstance(node, ast.Name) else None
-    return bool(made) and all(is_on_cpu(source, each) for each in made or ())
+        case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner) | ast.Attribute(value=inner):
+            return is_on_cpu(source, inner)
+        case ast.Call(func=function, args=arguments):
+            name = source.name_of(function)
+            if name in MADE_ON_CPU:
+                return source.argument(node, "device") is None and not source.open_ended(node)
+            of_torch = name.startswith("torch.") and bool(arguments)
+            return is_on_cpu(source, arguments[0] if of_torch else function)
+        case ast.Name():
+            made = source.assigned(node) or []
+            return bool(made) and all(is_on_cpu(source, each) for each in made)
+    return False
 
 
 def is_tensor(source: Source, node: ast.expr) -> bool:

@@ -57,6 +57,9 @@ class {name}:
     def {method}(self, model):
         for k, v in self.ema.state_dict().items():
             v.mul_(0.99).add_(model.state_dict()[k], alpha=0.01)
+
+def train(loss):
+    loss.backward()
 """
 
 

@@ -73,6 +73,8 @@ def _reason(source: Source, loop: ast.For) -> str:
         often = hot.kind == "step" and not hot.guarded and not is_rare(source, loop, hot)
         return hot.reason if often else ""
     function, owner = source.enclosing_function(loop), source.enclosing_class(loop)
+    if not source.project.calls_method("backward", "manual_backward", "step"):
+        return ""  # nothing is trained here
     if function is None or not function.name.startswith(("update", "step", "__call__")):
         return ""
     name = f"{owner.name}.{function.name}" if owner else function.name

@@ -17,6 +17,7 @@ from pitstop.scan.tensor_reads import has_read, is_method_read, is_on_cpu, tenso
 SAVES = re.compile(r"\.save\(|imwrite|fromarray|save_image|imsave")  # pixels must come to the CPU
 OUTPUT = re.compile(r"(?:^|_)(?:write|log|show|export|dump|plot|metrics?|image|psnr)")
 AFTERWARDS = re.compile(r"PostProcess|Predictor|Evaluat|Metric|Visuali[sz]")  # fetch results
+DATA = re.compile(r"(?:^|/|_)(?:data|datasets?|transforms?|augment\w*)(?:/|_|\.py)")  # on the CPU
 LOOPS = re.compile("called in|loop over|denoising")  # may be there to fetch their outputs
 FETCHES = {"`.cpu()`", "`.tolist()`"}
 NAN_CHECK = re.compile(r"isnan|isinf|isfinite")  # guard-syncs-every-step speaks of those
@@ -107,7 +108,7 @@ def _reason(source: Source, node: ast.AST, hot: Hot | None, copies: bool) -> str
     if hot is not None:
         keeps = not copies or not LOOPS.match(hot.reason) or trains(source, node)
         return hot.reason if keeps else ""
-    for loop in loops_around(source, node):
+    for loop in loops_around(source, node) if not DATA.search(source.path) else ():
         rows = source.kind_of(loop.iter) == "tensor"
         if rows and not SAVES.search(source.text_of(loop)):
             return f"loop over the rows of {source.text_of(loop.iter)}"
