@@ -3,6 +3,7 @@
 import os
 import random
 import struct
+import sys
 import tracemalloc
 
 import numpy as np
@@ -88,6 +89,25 @@ def test_what_a_step_needs(tmp_path):
     assert "PIT110" in {finding.code for finding in examine(dataset).findings}
     tables = {table.title: table for table in examine(dataset).tables}
     assert any("workers for a step" in row[0] for row in tables["feeding a model"].rows)
+
+
+def test_a_file_too_large_to_open_is_no_fault_of_it(tmp_path, monkeypatch):
+    np.save(tmp_path / "a.npy", np.zeros(500))
+    np.save(tmp_path / "b.npy", np.zeros(5))
+    monkeypatch.setattr("pitstop.data.look.LARGEST_BYTES", 1000)
+    report = examine(read_dataset(tmp_path))
+    assert report.findings == ()
+    assert report.skipped == ("files larger than 256 MB were not opened: a.npy",)
+    assert "1 of 2 files that were opened" in report.verdict
+
+
+def test_without_numpy_nothing_is_claimed_about_nan(tmp_path, monkeypatch):
+    np.save(tmp_path / "a.npy", np.full(5, np.nan))
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    monkeypatch.setattr("pitstop.data.read.find_spec", lambda name: None)
+    report = examine(read_dataset(tmp_path))
+    assert report.findings == ()
+    assert report.skipped == ("tensors were not searched for NaN: pip install numpy",)
 
 
 def test_without_pillow_ends_are_looked_at_and_the_rest_is_not_claimed(tmp_path, monkeypatch):

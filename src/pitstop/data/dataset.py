@@ -136,5 +136,4 @@ class Dataset:
     crop: int | None = None
     cores: int = 0
     memory_bytes: int = 0
-    notes: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()

@@ -73,7 +73,7 @@ class Gathered:
         self.bad: dict[str, Examples] = defaultdict(Examples)
         self.by_content: dict[int, tuple[str, int]] = {}
         self.same: dict[str, Examples] = defaultdict(Examples)
-        self.leaked = Examples()
+        self.leaked, self.large = Examples(), Examples()
         self.partners: dict[int, dict[str, Sized]] = {}
         self.opened = 0
         self.video_frames = 0
@@ -81,6 +81,9 @@ class Gathered:
 
     def add(self, look: Look) -> None:
         """One more file."""
+        if look.large:
+            self.large = more(self.large, look.job.path)
+            return
         self.opened += 1
         place = self.places[look.job.place]
         if look.trouble:

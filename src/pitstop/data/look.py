@@ -1,5 +1,6 @@
 """Look: open one file and say what it is, in a process of its own; none of its code runs."""
 
+import errno
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from pitstop.data.pictures import Picture, decode
 from pitstop.data.tensors import Array, UnreadableError, arrays_of, bad_number
 from pitstop.data.videos import look_at_video
 
-LARGEST_BYTES = 1_000_000_000  # of a file that is read whole
+LARGEST_BYTES = 256_000_000  # of a file that is read whole, by each core at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Look:
 
     job: Job
     trouble: str = ""  # why it could not be read
+    large: bool = False  # too large to be opened here, which is nothing against it
     bad: str = ""  # "NaN" or "Inf"
     shape: str = ""
     size: tuple[int, int] = (0, 0)
@@ -68,7 +70,8 @@ def _look(root: Path, job: Job) -> Look:
     except UnreadableError as error:
         return Look(job, trouble=str(error))
     except OSError as error:
-        return Look(job, trouble=error.strerror or str(error))
+        large = error.errno == errno.EFBIG
+        return Look(job, large=large, trouble="" if large else error.strerror or str(error))
     except MemoryError:
         return Look(job, trouble="too large for the memory of this machine")
 

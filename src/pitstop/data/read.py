@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -12,12 +13,13 @@ from pitstop.data.dataset import Dataset, Examples, Problem, Store
 from pitstop.data.gather import MOST_REMEMBERED, Gathered, problems
 from pitstop.data.layout import Arranged, arrange
 from pitstop.data.listings import missing_from_lists
-from pitstop.data.look import Job, Look, look_at_all
+from pitstop.data.look import LARGEST_BYTES, Job, Look, look_at_all
 from pitstop.data.partners import absent
 from pitstop.data.sample import chosen
 from pitstop.data.stores import stores_of
 from pitstop.data.twins import clips_in_two_splits
 from pitstop.data.walk import Walk, more
+from pitstop.data.wording import named
 
 CHUNK = 16  # files per message: few messages, and a bar that moves
 FEWEST_FOR_PROCESSES = 64  # files; below that, starting processes takes longer
@@ -55,7 +57,7 @@ def read_dataset(
         else:
             gathered.add(look)
     stores = tuple(stores_of(root, folders))
-    skipped = [*walk.skipped, *_lost(lost), *_forgotten(gathered)]
+    skipped = [*walk.skipped, *_lost(lost), *_left_out(gathered)]
     missing = missing_from_lists(root, folders)
     return _dataset(root, plan, arranged, gathered, stores, missing, walk.zero_length, skipped)
 
@@ -154,6 +156,12 @@ def _lost(lost: Examples) -> list[str]:
     return [f"{lost.count} files: a decoder crashed beside them, such as {', '.join(lost.first)}"]
 
 
-def _forgotten(gathered: Gathered) -> list[str]:
-    told = f"only the first {MOST_REMEMBERED:,} files were compared with each other"
-    return [told] if gathered.forgotten else []
+def _left_out(gathered: Gathered) -> Iterator[str]:
+    """What could not be looked at, and why."""
+    if gathered.large:
+        size = f"{LARGEST_BYTES / 1e6:.0f} MB"
+        yield f"files larger than {size} were not opened: {named(gathered.large)}"
+    if gathered.forgotten:
+        yield f"only the first {MOST_REMEMBERED:,} files were compared with each other"
+    if find_spec("numpy") is None and any(kind == "tensor" for _, kind in gathered.roles):
+        yield "tensors were not searched for NaN: pip install numpy"
