@@ -70,3 +70,13 @@ def test_the_numbers_of_the_ledger_keep_their_columns(width):
     )
     assert "60.0 ms   60 %" in floor
     assert "40.0 ms   40 %" in data
+
+
+def test_where_one_line_calls_the_whole_model_its_modules_are_named():
+    line = Line("/p/infer.py", 9)
+    inner = Row("floor", 60.0, "convolution", line, 8, "unet.up_blocks.*.resnets.*")
+    report = replace(REPORT, ledger=Ledger(100.0, "cpu", (inner, Row("python", 40.0, "", line))))
+    assert "unet.up_blocks.*.resnets.*" in shown(report, width=120)
+    others = Row("above", 60.0, "mm", Line("/p/model.py", 3), 8, "unet.attention")
+    spread = replace(report, ledger=Ledger(160.0, "cpu", (*report.ledger.rows, others)))
+    assert "infer.py:9 convolution" in shown(spread, width=120)

@@ -39,6 +39,8 @@ BUSY: tuple[Cause, ...] = (
     "unmeasured",
 )
 
+NEARLY_ALL = 0.8  # of the busy time: a line that tells nothing about where it goes
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -49,6 +51,7 @@ class Row:
     what: str = ""  # the operation, as people say it: "native_group_norm"
     where: Line = NOWHERE
     calls: int = 0
+    module: str = ""  # that ran it, by its path with numbers as stars: "up_blocks.*.resnets.*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,15 @@ class Ledger:
     def share(self, ms: float) -> float:
         """A number of milliseconds as a share of the step, never above the whole."""
         return min(1.0, max(0.0, ms / self.step_ms)) if self.step_ms else 0.0
+
+    @property
+    def lies_behind_one_line(self) -> bool:
+        """Whether nearly all work has one line of the user's: the one that calls the model."""
+        rows = [row for row in self.rows if row.cause in BUSY and row.where.path]
+        at: dict[Line, float] = {}
+        for row in rows:
+            at[row.where] = at.get(row.where, 0.0) + row.ms
+        return bool(at) and max(at.values()) >= NEARLY_ALL * sum(at.values())
 
     @property
     def floor_ms(self) -> float | None:

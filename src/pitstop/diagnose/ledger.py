@@ -14,6 +14,7 @@ from pitstop.core.evidence import Evidence, Line, Operation
 from pitstop.core.ledger import Cause, Ledger, Row
 from pitstop.core.machine import Limits
 from pitstop.diagnose.batching import paid_once_ms
+from pitstop.diagnose.calls import starred
 from pitstop.diagnose.floor import Floor, floor_of
 from pitstop.diagnose.idle import cpu_idle, gpu_idle, shrunk
 from pitstop.diagnose.operations import UNTIED, short
@@ -94,10 +95,16 @@ def _busy(evidence: Evidence, limits: Limits | None, cores: int, on_gpu: bool) -
         floor = floor_of(each, micros / 1e3, limits, evidence.settings, cores)
         small_ms = 0.0 if on_gpu else SMALL_MS
         for cause, ms in _parts(each, micros / 1e3, floor, needless, repeated, small_ms):
-            yield Row(cause, ms, short(each), each.where, each.calls)
+            yield Row(cause, ms, short(each), each.where, each.calls, _module(evidence, each))
     untied = sum(each.micros for each in evidence.kernels) - counted
     if on_gpu and untied > 0:
         yield Row("unmeasured", untied / 1e3, UNTIED)
+
+
+def _module(evidence: Evidence, operation: Operation) -> str:
+    """The module that ran an operation; those that differ in their numbers only are one."""
+    known = 0 <= operation.call < len(evidence.calls)
+    return starred(evidence.calls[operation.call].path) if known else ""
 
 
 def _uninspected(evidence: Evidence) -> dict[str, float]:
@@ -147,13 +154,14 @@ def _parts(
 
 
 def _merged(rows: Iterable[Row]) -> list[Row]:
-    """One row for each cause, operation and line; dearest first."""
-    sums: dict[tuple[Cause, str, Line], tuple[float, int]] = {}
+    """One row for each cause, operation, line and module; dearest first."""
+    sums: dict[tuple[Cause, str, Line, str], tuple[float, int]] = {}
     for row in rows:
-        key = row.cause, row.what, row.where
+        key = row.cause, row.what, row.where, row.module
         ms, calls = sums.get(key, (0.0, 0))
         sums[key] = ms + row.ms, calls + row.calls
     merged = [
-        Row(cause, ms, what, where, calls) for (cause, what, where), (ms, calls) in sums.items()
+        Row(cause, ms, what, where, calls, module)
+        for (cause, what, where, module), (ms, calls) in sums.items()
     ]
     return sorted(merged, key=lambda row: -row.ms)

@@ -22,7 +22,7 @@ FIRST = (
     *("PIT206", "PIT604", "PIT301", "PIT302", "PIT605", "PIT615", "PIT408", "PIT606"),  # kernels
 )
 
-Key = tuple[Cause, str, Line]  # of a row: no two rows of a ledger have the same
+Key = tuple[Cause, str, Line, str]  # of a row: no two rows of a ledger have the same
 
 
 def diagnose(recording: Recording) -> tuple[Finding, ...]:
@@ -71,7 +71,7 @@ def _shared_out(findings: list[Finding], ledger: Ledger) -> Iterator[Finding]:
 
 
 def _key(row: Row) -> Key:
-    return row.cause, row.what, row.where
+    return row.cause, row.what, row.where, row.module
 
 
 def _by_cause(rows: Iterable[Row]) -> Iterator[Row]:

@@ -70,6 +70,7 @@ class Bar:
     begin: float
     end: float
     dearest: Row
+    module: str = ""  # of that row, where its line tells nothing
 
 
 def bars(ledger: Ledger, beside: Ledger | None = None) -> Iterator[Bar]:
@@ -85,7 +86,8 @@ def bars(ledger: Ledger, beside: Ledger | None = None) -> Iterator[Bar]:
         rows = [row for row in ledger.rows if row.cause == cause] or [Row(cause, 0.0)]
         ms = sum(row.ms for row in rows)
         end = begin + (ms / whole_ms if whole_ms else 0.0)
-        yield Bar(cause, label(cause, ledger), ms, ledger.share(ms), begin, end, rows[0])
+        module = rows[0].module if ledger.lies_behind_one_line else ""
+        yield Bar(cause, label(cause, ledger), ms, ledger.share(ms), begin, end, rows[0], module)
         begin = end
 
 
@@ -112,8 +114,11 @@ def drawn(bar: Bar) -> str:
 def dearest(bar: Bar, longest: int = 99) -> str:
     """The line and operation that most of a bar is made of; a narrow screen cuts off the end.
 
-    So a file's name may be cut off at its front, to leave the line its place.
+    Where one line calls the whole model, it is the module and the operation. A file's name may be
+    cut off at its front, to leave the line its place.
     """
+    if bar.module:
+        return " ".join(word for word in (bar.module, bar.dearest.what) if word)
     line = bar.dearest.where
     name = PurePath(line.path).name
     name = name if len(name) <= longest else f"…{name[1 - longest :]}"

@@ -58,7 +58,7 @@ def _finding(ledger: Ledger, what: str, where: Line, rows: list[Row]) -> Iterato
     total_ms = sum(row.ms for row in rows)
     above_ms = sum(row.ms for row in rows if row.cause == "above")
     repeated_ms = sum(row.ms for row in rows if row.cause == "repeated")
-    lost_ms, calls = above_ms + repeated_ms, max(row.calls for row in rows)
+    lost_ms, calls = above_ms + repeated_ms, _calls(rows)
     floor_ms = total_ms - lost_ms
     if ledger.share(lost_ms) < WORTH_MENTIONING or total_ms < FAR * floor_ms:
         return
@@ -79,3 +79,11 @@ def _finding(ledger: Ledger, what: str, where: Line, rows: list[Row]) -> Iterato
         claims=tuple(row for row in rows if row.cause == "above"),
         changes=("fused-group-norm", "compile") if norm else ("compile",),
     )
+
+
+def _calls(rows: list[Row]) -> int:
+    """How often it ran: each module's calls stand in a row for each cause."""
+    calls: dict[str, int] = defaultdict(int)
+    for row in rows:
+        calls[row.module] = max(calls[row.module], row.calls)
+    return sum(calls.values())
