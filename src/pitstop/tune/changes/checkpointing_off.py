@@ -26,6 +26,7 @@ OF_CHECKPOINT = {
         work="training",
         useless=no_checkpoint,
         rivals=("checkpointing-on",),
+        usual=0.2,
     ),
 )
 def checkpointing_off(script: "Script") -> None:

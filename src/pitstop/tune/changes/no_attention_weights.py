@@ -21,7 +21,12 @@ CALLING = {"_wrapped_call_impl", "_call_impl", "inner"}  # torch's functions tha
 OURS = {"profile", "tune"}  # may stand in between, too
 
 
-@change("rounding", helps=("time", "memory"), toggles=True, when=When(useless=no_weights_written))
+@change(
+    "rounding",
+    helps=("time", "memory"),
+    toggles=True,
+    when=When(useless=no_weights_written, usual=0.05),
+)
 def no_attention_weights(script: "Script") -> None:
     """Let MultiheadAttention use one fused kernel where nobody reads the weights it returns.
 
@@ -35,8 +40,8 @@ def no_attention_weights(script: "Script") -> None:
     script.needs("MultiheadAttention whose weights nobody reads")
 
     def around(original: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        frame = sys._getframe(2)  # above this one, and the one that knows whether we are on
-        if frame.f_code is not forward or not named.get("need_weights"):
+        frame = _above_ours(sys._getframe())
+        if frame is None or frame.f_code is not forward or not named.get("need_weights"):
             return original(*given, **named)
         attention = frame.f_locals["self"]
         if _hooks(attention, torch) or not _reads_nothing(frame.f_back):
@@ -47,6 +52,13 @@ def no_attention_weights(script: "Script") -> None:
         return original(*given, **named | {"need_weights": False})
 
     script.patch(torch.nn.functional, "multi_head_attention_forward", around)
+
+
+def _above_ours(frame: FrameType | None) -> FrameType | None:
+    """The frame that has called what we stand for; some of ours may lie between."""
+    while frame is not None and room_of("pitstop", frame.f_code.co_filename) in OURS:
+        frame = frame.f_back
+    return frame
 
 
 def _hooks(module: Any, torch: Any) -> bool:

@@ -9,6 +9,7 @@ from pitstop.core.trial import Trial
 from pitstop.tune.change import Change, Facts, Goal
 from pitstop.tune.plan import Options, Wanted
 
+WORTHWHILE = 0.05  # of the step: what usually brings so much is tried with what is promised
 MUCH_SLOWER = 1.1  # times as long: casting alone takes less
 UNSAID = "as the user wants it, or of no use here"  # a reason that nobody needs to hear
 
@@ -28,7 +29,8 @@ class Candidate:
         """Whether it is among those that are tried together, before all others."""
         if not self.change.toggles or self.change.when.late:
             return False
-        return self.change.effect != "changes-training" and bool(self.code)
+        usual = self.change.when.usual >= WORTHWHILE
+        return self.change.effect != "changes-training" and (bool(self.code) or usual)
 
     @property
     def stage(self) -> int:

@@ -36,6 +36,7 @@ BLOCKS = 40  # steps of a trial: some twins, and six pairs of blocks
 SMALL = 0.05  # of the step: a gain below is timed twice, since some of many trials err
 CLEAR = 3.0  # times the noise of its blocks: likewise
 FRESH_TRIAL = 6  # runs: two for the numbers, and two pairs for the time
+SHARE = 0.35  # of the time that a search has, kept back for the proof of what can be switched
 FRESH_PROOF = 4  # runs: two pairs
 
 
@@ -59,6 +60,7 @@ class Search:
         self._kept: list[Candidate] = []  # each with the one set of options that was kept
         self._twins = True
         self._tried: set[str] = set()
+        self._begun_s = bench.left_s()
         self._against_untouched: tuple[Changes, Timed] | None = None
         self.found = Found()
 
@@ -139,17 +141,19 @@ class Search:
 
     def _left_out(self, candidate: Candidate) -> Trial:
         wanted = candidate.wanted()[0]
-        if not self._has_room(candidate):
-            note = "part of what was faster together; the budget had no room to leave it out"
-            return Trial(label(wanted), "kept", predicted=candidate.predicted, note=note)
         try:
             guarded = self._hold((wanted,))
             if not guarded.ok:
-                return _refused(wanted, "drifted", guarded, guarded.reason)
+                return _untimed(wanted, "drifted", guarded, guarded.reason)
+            if not self._has_room(candidate):
+                note = "part of what was faster together; no time was left to leave it out"
+                return replace(
+                    _untimed(wanted, "kept", guarded, note), predicted=candidate.predicted
+                )
             others = tuple(each for each in self._on if each != wanted)
             timed = self._timed(others, self._on)
         except RunError as error:
-            return _refused(wanted, error.verdict, Guarded(False), error.note)
+            return _untimed(wanted, error.verdict, Guarded(False), error.note)
         trial = by_time(label(wanted), timed, guarded, candidate.predicted)
         if trial.verdict != "not-faster":
             return trial
@@ -210,7 +214,7 @@ class Search:
             if guarded.ok:
                 guarded = self._hold(on)
             if not guarded.ok:
-                return _refused(wanted, "drifted", guarded, guarded.reason), None
+                return _untimed(wanted, "drifted", guarded, guarded.reason), None
             if self._asked.goal == "memory":
                 return by_memory(name, *self._peaks(on), guarded, candidate.predicted), None
             timed = self._timed(self._on, on)
@@ -219,7 +223,7 @@ class Search:
                 trial = crowded(trial, *self._peaks(on), self._asked.limit_bytes)
         except RunError as error:
             reason: Reason = "budget" if error.hasty else ""
-            refused = _refused(wanted, error.verdict, Guarded(False), error.note)
+            refused = _untimed(wanted, error.verdict, Guarded(False), error.note)
             return replace(refused, reason=reason), None
         return trial, timed
 
@@ -304,7 +308,8 @@ class Search:
     def _proof_s(self) -> float:
         """Two fresh runs tell the numbers of what is kept; or a few more, their time."""
         switched = self._switches(self._on)
-        return (GUARDED if switched else GUARDED + FRESH_PROOF) * self._fresh.costs.run_s
+        wanted_s = (GUARDED if switched else GUARDED + FRESH_PROOF) * self._fresh.costs.run_s
+        return min(wanted_s, SHARE * self._begun_s) if switched else wanted_s
 
     def _needs_s(self, candidate: Candidate) -> float:
         """What a trial of it takes at least."""
@@ -313,7 +318,7 @@ class Search:
         return FRESH_TRIAL * self._fresh.costs.run_s
 
 
-def _refused(wanted: Wanted, verdict: Verdict, guarded: Guarded, note: str) -> Trial:
+def _untimed(wanted: Wanted, verdict: Verdict, guarded: Guarded, note: str) -> Trial:
     return Trial(
         label(wanted), verdict, drift=guarded.drift, tolerance=guarded.tolerance, note=note
     )

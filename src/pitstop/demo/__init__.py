@@ -1,0 +1,1 @@
+"""What `pitstop demo` tunes: a small training with defects that real scripts have."""
