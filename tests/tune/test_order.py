@@ -82,7 +82,7 @@ def test_what_is_promised_or_usually_pays_is_tried_together_and_what_compiles_is
     chosen = choose(CHANGES, findings, CPU, Choice()).chosen
     together = {each.change.name for each in chosen if each.promising}
     assert {"threads", "fused-optimizer"} <= together
-    assert not together & {"compile", "loader", "channels-last"}
+    assert not together & {"compile", "loader"}
 
 
 def test_nothing_that_needs_a_gpu_is_tried_on_a_cpu():

@@ -3,10 +3,13 @@
 **Exact** is what it says wherever the script repeats itself: equal to the last bit.
 
 **Rounding** is measured: in other twins the weights of the second pass are moved by a unit of the
-precision that the change computes in. Three times as far may a loss, a gradient, a parameter's way
-or a buffer be, and one rounding in any case. A parameter whose way is mere rounding, as that of a
-bias before a BatchNorm, tells nothing. Two numbers of all parameters together tell what is wrong
-everywhere, such as another learning rate or no decay: rounding averages out in these.
+coarsest precision in force. Three times as far may a loss be, and one rounding in any case. The way
+of a parameter, its gradient and a buffer have two parts. Along the first pass the second must be as
+long: what is wrong, such as another learning rate, a gradient that is missing or a buffer that
+stands still, shows there, and rounding averages out over twins. What points elsewhere is noise, and
+may be large in a single parameter where products round to few bits. A parameter whose way is mere
+rounding, as that of a bias before a BatchNorm, tells nothing. Two numbers of all parameters
+together tell what is wrong everywhere, such as a rate 3 % off, or no decay.
 
 **Other random numbers** are measured by twins whose second pass draws others. The losses of both
 sides must have the same mean, as far as their spread can tell, and a spread.
@@ -21,20 +24,26 @@ from pitstop.core.units import precise_percent
 from pitstop.tune.bench.questions import Answer
 from pitstop.tune.guard import FLOORS, Guarded
 
+BIAS = "bias"  # as the bench names it
+
 TIMES = 3.0  # of what moved weights change: one direction to move them is good to a factor of two
 NOISE = 0.3  # of a parameter's way: where moved weights change so much, it is rounding itself
 MOST = 0.3  # a number that is a third off is another one
 SPREADS = 3.0  # of the mean of the losses that random numbers give: once in 300 by chance
 VANISHED = 0.25  # of the spread: what draws less is no longer the same randomness
+OF_ALL = f"{BIAS} of all"
 LEAST = {  # shares that tell nothing, in float32; coarser precisions allow more
     "loss": 1e-5,
     "output": 1e-5,
     "size": 1e-5,  # of an output: rounding averages out in it
-    "length": 1e-3,
     "along": 1e-5,
 }
-OF_ONE = 0.05  # of one parameter: gradients may be a hundred times as sensitive as their loss
-OF_COARSE = {"length": 1e-2}  # likewise, where products round to half precision
+BIASED = 0.1  # of one parameter: along the first pass it must be as long but for this
+BIASED_ALL = {"float32": 2e-3}  # of all parameters together; where products round to few bits
+BIASED_COARSE = 1e-2
+# What points elsewhere in one parameter: sums of convolutions cancel, and their terms round.
+NOISY = {"float32": 0.1, "tfloat32": 0.5}
+NOISY_COARSE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +54,16 @@ class Twins:
 
     @property
     def worst(self) -> dict[str, float]:
-        """The largest distance of each quantity."""
+        """The largest distance of each quantity; of biases the mean, since noise averages out."""
         found: dict[str, float] = {}
+        biases: dict[str, list[float]] = {}
         for each in self.answers:
             for name, distance in each.distances.items():
-                known = found.get(name, 0.0)
-                found[name] = distance if math.isnan(distance) else max(known, distance)
-        return found
+                if name.startswith(BIAS):
+                    biases.setdefault(name, []).append(distance)
+                else:
+                    found[name] = max(found.get(name, 0.0), distance)
+        return found | {name: abs(fmean(each)) for name, each in biases.items()}
 
     @property
     def wrong(self) -> str:
@@ -139,43 +151,52 @@ def _within(ours: Mapping[str, float], allowed: Mapping[str, float]) -> Guarded:
 
 def _tells(name: str, moved: Mapping[str, float], precision: str) -> bool:
     """Whether a quantity says anything where numbers round."""
-    kind = name.partition(" ")[0]
+    what = name.removeprefix(f"{BIAS} ")
+    kind = what.partition(" ")[0]
     if kind == "weight" or (kind == "gradient" and precision == "float16"):
         return False  # the way tells it; gradients may still be scaled
-    return kind in LEAST or (kind == "way" and "along" in name) or moved.get(name, 0.0) < NOISE
+    if kind in LEAST or "along" in name or name == OF_ALL:
+        return True
+    return moved.get(what, 0.0) < NOISE
 
 
 def _least(name: str, precision: str) -> float:
     floor = FLOORS.get(precision, FLOORS["float32"])
+    if name == OF_ALL:
+        return BIASED_ALL.get(precision, BIASED_COARSE)
+    if name.startswith(BIAS):
+        return BIASED
     kind = "along" if name == "way along the weights" else name.partition(" ")[0]
     if kind not in LEAST:
-        return OF_ONE
-    coarse = OF_COARSE.get(kind, floor) if floor > FLOORS["float32"] else 0.0
-    return max(LEAST[kind], coarse)
+        return NOISY.get(precision, NOISY_COARSE)
+    return max(LEAST[kind], floor if floor > FLOORS["float32"] else 0.0)
 
 
 def _most(name: str) -> float:
     """What no reference allows; of one parameter a reference that moves so much tells nothing."""
-    return MOST if name.partition(" ")[0] in LEAST or "along" in name else math.inf
+    return (
+        MOST if name.partition(" ")[0] in LEAST or "along" in name or name == OF_ALL else math.inf
+    )
 
 
 def _words(name: str) -> str:
     """A quantity as people say it."""
-    kind, _, which = name.partition(" ")
+    if name == OF_ALL:
+        return "the length of what the optimizers do"
+    if name == "way along the weights":
+        return "the decay of the weights"
+    length = "the length of " if name.startswith(BIAS) else ""
+    kind, _, which = name.removeprefix(f"{BIAS} ").partition(" ")
     if kind in {"loss", "output"}:
         return f"{kind} {int(which) + 1}"
     known = {
         "way": "the way of a parameter",
         "weight": "a parameter",
         "gradient": "a gradient",
-        "buffer": f"the buffer {which.partition(' ')[2]}",
-        "length": "the length of all steps",
+        "buffer": f"the change of buffer {which.partition(' ')[2]}",
+        "size": "the size of an output",
     }
-    if name == "way along the weights":
-        return "the decay of the weights"
-    return known.get(
-        kind, f"{kind} of the optimizer" if kind != "size" else "the size of an output"
-    )
+    return f"{length}{known.get(kind, f'{kind} of the optimizer')}"
 
 
 def _by(allowed: float) -> str:

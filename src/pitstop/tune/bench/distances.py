@@ -18,6 +18,7 @@ from pitstop.tune.bench.state import Living, Snapshot
 from pitstop.tune.numbers import RELATIVE
 
 SMALL = 1e-12  # beside this a number is nothing
+BIAS = "bias"  # how much longer or shorter the second pass is along the first; signed
 STILL = 1e-3  # of the way of all parameters together: what moves less may be rounding alone
 
 
@@ -45,6 +46,7 @@ def of_step(
     """
     rows: dict[str, Tensor] = {}
     sized: dict[str, Tensor] = {}
+    parted: dict[str, Tensor] = {}
     still: dict[str, Tensor] = {}
     whole: list[Tensor] = []
     for name, parameter in living.parameters.items():
@@ -52,20 +54,22 @@ def of_step(
         before, after = (_like(each.parameters[name], here) for each in (start, off))
         way = after - before
         ours = here.float() - _like(starts.get(name, start.parameters[name]), here)
-        rows[f"way {name}"] = _ratio(ours - way, way)
+        parted[f"way {name}"] = _parted(ours, way)
         rows[f"weight {name}"] = _length(here.float() - after) if not starts else way.new_zeros(())
         still[name] = torch.stack([_length(way), _length(ours)])
         whole.append(_products(way, ours, before))
         kept = off.gradients[name]
         if kept is not None and parameter.grad is not None:
             gradient = _like(kept[1], here)
-            apart = _like(parameter.grad, here) - gradient
-            sized[f"gradient {name}"] = torch.stack([_length(apart), _length(gradient)])
-    rows |= _of_buffers(start, off)
-    for name in _without_gradient(sized, still_share):
-        del rows[f"way {name}"]  # rounding alone decides where it goes
+            parted[f"gradient {name}"] = _parted(_like(parameter.grad, here), gradient)
+            sized[f"gradient {name}"] = torch.stack([_length(gradient)] * 2)
+    parted |= _of_buffers(start, off)
+    for name in _without_gradient(sized, still_share):  # rounding alone decides where it goes
+        del parted[f"way {name}"], parted[f"gradient {name}"]
     wrong, averages = _of_averages(living, start, off)
-    found = _read(rows) | _beside_the_whole(_rows(sized | averages), still_share)
+    found = _read(rows) | _beside_the_whole(_rows(averages), still_share)
+    for name, (bias, noise) in _rows(parted).items():
+        found |= {f"{BIAS} {name}": bias, name: noise}
     if whole:
         found |= _of_all(torch.stack([each.cpu() for each in whole]).sum(0).tolist())
     return found, wrong or _standing(still)
@@ -109,9 +113,7 @@ def _of_buffers(start: Snapshot, off: Snapshot) -> dict[str, Tensor]:
         if here is None or here.shape != second.shape or not here.is_floating_point():
             continue
         after, before = _like(second, here), _like(first, here)
-        way = after - before
-        size = torch.where(_length(way) > 0, _length(way), _length(after))
-        rows[f"buffer {number} {name}"] = _length(here.float() - after) / (size + SMALL)
+        rows[f"buffer {number} {name}"] = _parted(here.float() - before, after - before)
     return rows
 
 
@@ -167,7 +169,7 @@ def _of_all(sums: list[float]) -> dict[str, float]:
         return {}
     size = math.sqrt(ways) * math.sqrt(weights) + SMALL
     return {
-        "length of the way": abs(both / ways - 1),
+        f"{BIAS} of all": both / ways - 1,
         "way along the weights": abs(ours_along - along) / size,
     }
 
@@ -208,6 +210,19 @@ def _like(tensor: Tensor, here: Tensor) -> Tensor:
 def _length(tensor: Tensor) -> Tensor:
     length: Tensor = torch.linalg.vector_norm(tensor)
     return length
+
+
+def _parted(ours: Tensor, null: Tensor) -> Tensor:
+    """What the second pass has of the first, less all of it; and what points elsewhere, as shares.
+
+    Of nothing that was there before, all of it points elsewhere.
+    """
+    power = (null.double() * null.double()).sum()
+    along = (ours.double() * null.double()).sum()
+    share = torch.where(power > 0, along / power.clamp_min(SMALL**2), 1.0)
+    elsewhere = _ratio(ours.double() - share * null.double(), null.double())
+    bias = torch.where(torch.isfinite(power), (share - 1).nan_to_num(-1.0, 1.0, -1.0), 0.0)
+    return torch.stack([bias, torch.where(torch.isfinite(power), elsewhere, 0.0)])
 
 
 def _ratio(difference: Tensor, whole: Tensor) -> Tensor:

@@ -172,7 +172,9 @@ def together(answers: list[Answer]) -> Answer:
     if not rest:
         return first
     rows = [each.distances for each in answers]
-    most = {name: max(row.get(name, 0.0) for row in rows) for name in sorted({*first.distances})}
+    most = {
+        name: max((row.get(name, 0.0) for row in rows), key=abs) for name in sorted(first.distances)
+    }
     peaks = [each.peak_bytes for each in answers if each.peak_bytes]
     times = [each.ms for each in answers if each.ms is not None]
     return replace(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 CONVOLUTIONS = ("Conv2d", "Conv3d", "ConvTranspose2d", "ConvTranspose3d")
 
 
-@change("rounding", toggles=True, when=When(useless=no_convolution, usual=0.03))
+@change("rounding", toggles=True, when=When(useless=no_convolution, usual=0.05))
 def channels_last(script: "Script") -> None:
     """Keep the channels of pictures and clips side by side in memory, as convolutions want them.
 

@@ -38,6 +38,7 @@ class Fresh(Protocol):
     """What a search may ask. What comes to nothing raises ``RunError``."""
 
     costs: Costs
+    reserve_s: float  # of the budget, which no run may take
 
     def check(self, changes: Changes) -> Checked:
         """Run it with these changes, and hold its numbers against the untouched script."""
@@ -88,6 +89,7 @@ class FreshRuns:
     ) -> None:
         self._course = course
         self.costs = course.costs
+        self.reserve_s = 0.0
         self._running = running  # hears what each run is for
         self._clock = clock
         self._numbers = count(1)
@@ -100,7 +102,7 @@ class FreshRuns:
 
     def times(self, off: Changes, on: Changes) -> Timed:
         """A run is cut into some blocks, so that two pairs of runs tell a large gain."""
-        most = max(FEWEST // OF_A_RUN, min(FEWEST, self.costs.affordable(self.left_s())))
+        most = max(FEWEST // OF_A_RUN, min(FEWEST, self.costs.affordable(self.left_s() - self.reserve_s)))
         before: list[float] = []
         after: list[float] = []
         for number in range(most):
@@ -137,7 +139,7 @@ class FreshRuns:
 
     def _run(self, changes: Changes, plan: Plan) -> tuple[TrialRun, Sample]:
         """A run that came to its end with all changes in force; else a ``RunError``."""
-        course, left_s = self._course, max(LEAST_S, self.left_s())
+        course, left_s = self._course, max(LEAST_S, self.left_s() - self.reserve_s)
         patience_s = SLOWEST * course.costs.run_s + HANGS_S
         settings = Settings(
             course.costs.steps,

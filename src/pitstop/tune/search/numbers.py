@@ -9,7 +9,7 @@ from pitstop.tune.guard import FLOORS, Guarded
 from pitstop.tune.track import Changes
 from pitstop.tune.twins import Twins, judge_drawn, judge_exact, judge_rounding
 
-FEW = 2  # twins: what is wrong shows in any of them
+FEW = 3  # twins: what is wrong shows in any of them, and noise averages out
 MANY = 6  # twins, where random numbers fall elsewhere: the fewest that have a spread
 STILL = 1e-3  # of all gradients: one that is less may be rounding alone
 ROUNDS = 4  # roundings of the precision at hand, likewise

@@ -37,7 +37,7 @@ class Proof:
         ``known`` is what was last timed against the untouched script.
         """
         by_time = self._asked.goal == "time"
-        self._bench.reserve_s = GUARDED * self._fresh.costs.run_s
+        self._bench.reserve_s = self._fresh.reserve_s = 0.0
         if by_time and known and known[0] == self.found.kept:
             self._settle(known[1])
         elif by_time and switched:

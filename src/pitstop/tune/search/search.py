@@ -16,10 +16,12 @@ it takes: what can be switched first, then what compiles, then what needs fresh 
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from pitstop.compare.pairs import Pairs
 from pitstop.core.trial import Reason, Trial, Verdict
+from pitstop.core.units import milliseconds
 from pitstop.tune.bench.bench import Bench
 from pitstop.tune.change import Change
 from pitstop.tune.found import Asked, Found, Listener
@@ -72,8 +74,11 @@ class Search:
             if self._asked.goal == "time":
                 self._together(self._compatible(together))
             for candidate in candidates:
+                if not candidate.change.toggles:
+                    self._time_all()
                 if candidate.change.name not in self._tried:
                     self._alone(candidate)
+            self._time_all()
             if self._kept:
                 proof = Proof(self._bench, self._fresh, self._asked, self.found, self._listener)
                 proof.run(all(each.change.toggles for each in self._kept), self._against_untouched)
@@ -81,6 +86,19 @@ class Search:
         except KeyboardInterrupt:
             self.found = replace(self.found, interrupted=True)
         return self.found
+
+    def _time_all(self) -> None:
+        """All that is kept against the untouched script, while the process that switches it lives.
+
+        Then something is proved, whatever comes of fresh runs.
+        """
+        known = self._against_untouched and self._against_untouched[0]
+        if not self._kept or known == self._on or not self._switches(self._on):
+            return
+        self._listener.doing("all that is kept, off and on")
+        self._bench.reserve_s = 0.0
+        with suppress(RunError):
+            self._timed((), self._on)
 
     def _begin(self) -> None:
         self._listener.doing("the untouched script, each step twice: its numbers are the measure")
@@ -116,6 +134,8 @@ class Search:
             timed = self._timed(self._on, on) if self._hold(on).ok else None
         except RunError:
             timed = None
+        if timed:
+            self._listener.say(f"  together: {_in_words(timed)}")
         if timed and timed.verdict == "kept":
             self._keep(group, timed)
             self._leave_out(group)
@@ -301,7 +321,7 @@ class Search:
 
     def _has_room(self, candidate: Candidate) -> bool:
         """Whether there is time for it, and for a fresh run that holds all that is kept."""
-        self._bench.reserve_s = self._proof_s
+        self._bench.reserve_s = self._fresh.reserve_s = self._proof_s
         return self._bench.left_s() > self._proof_s + self._needs_s(candidate)
 
     @property
@@ -316,6 +336,12 @@ class Search:
         if candidate.change.toggles:
             return candidate.takes_s + BLOCKS * self._bench.pace.step_s
         return FRESH_TRIAL * self._fresh.costs.run_s
+
+
+def _in_words(timed: Timed) -> str:
+    """The step of a group, as a line of its own."""
+    before, after = milliseconds(timed.before_ms), milliseconds(timed.after_ms)
+    return f"{before} to {after}, {timed.verdict}"
 
 
 def _untimed(wanted: Wanted, verdict: Verdict, guarded: Guarded, note: str) -> Trial:
