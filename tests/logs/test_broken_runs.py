@@ -171,6 +171,15 @@ def test_a_metric_of_nothing_is_a_warning_only():
     assert findings["PIT701"].severity == "warning"
 
 
+def test_what_always_moves_is_not_blamed_for_a_nan():
+    def wild(step):
+        return 1.0 + ((step * 7) % 5) ** 2
+
+    loss = [1.0 if step < 200 else NAN for step in range(STEPS)]
+    own = {"train/loss": loss, "train/grad_norm": [wild(step) for step in range(STEPS)]}
+    assert "Nothing in the log rose" in found(healthy(own=own))["PIT701"].message
+
+
 def test_a_scaler_that_tries_is_no_trouble():
     bad = {3, 4, 200}
     own = {

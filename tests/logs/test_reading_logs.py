@@ -105,8 +105,18 @@ def test_a_wrong_checksum_leaves_one_record_out_and_says_so(tmp_path):
     data[place] ^= 1
     path.write_bytes(data)
     (run,) = read_logs(tmp_path).runs
-    assert len(run.series[0].values) == 19
+    assert [(each.tag, len(each.values)) for each in run.series] == [("train/loss", 19)]
     assert "1 records with a wrong checksum" in run.torn
+
+
+def test_a_wrong_checksum_ends_the_reading_of_a_wandb_run(tmp_path):
+    data = bytearray((RECORDED / "run-offline.wandb").read_bytes())
+    place = data.find(b"0.0001", len(data) // 2)
+    data[place + 2] ^= 1
+    (tmp_path / "run.wandb").write_bytes(data)
+    (run,) = read_logs(tmp_path).runs
+    assert {len(each.values) for each in run.series} < {18, 19, 20, 21, 22}
+    assert "broken at byte" in run.torn
 
 
 def test_a_log_being_written_ends_where_it_is(tmp_path):
