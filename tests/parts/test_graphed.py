@@ -173,6 +173,30 @@ def trained():
     return run, graphs, twin
 
 
+class Aside(Network):
+    """Keeps its head's weights in a list as well, as torch's LSTM does."""
+
+    def __init__(self):
+        super().__init__()
+        self.aside = [self.head.weight, self.head.bias]
+
+    def forward(self, x, scale=None):
+        h = F.relu(self.norm(self.conv(x))).mean((2, 3))
+        return F.linear(h, *self.aside)
+
+
+def test_weights_used_from_elsewhere_are_seen_and_the_model_learns_as_it_is():
+    model = Aside()
+    run, graphs, _ = pair(model)
+    twin = Aside()
+    twin.load_state_dict(model.state_dict())
+    for call, own in ((run, model), (twin, twin)):
+        learn(call, own, torch.optim.SGD(own.parameters(), 0.1), pictures(6))
+    assert same_weights(model, twin)
+    assert (graphs.replayed, graphs.reasons[Reason.ELSEWHERE]) == (0, 4)
+    assert all(type(each) is nn.Parameter for each in model.parameters())
+
+
 def test_a_graph_kept_for_a_second_backward_pass_gives_the_same_again():
     run, graphs, twin = trained()
     for call in (run, twin):

@@ -207,7 +207,7 @@ class Graphs:
             if _learns(given, state):
                 check_way_back(kind.watch.all_reached, kind.watch.twice)
             if kind.watch.wanted:
-                kind.graph = Training(device, call, given, state.tensors, self._memory)
+                kind.graph = Training(device, self._model, call, given, state.tensors, self._memory)
             else:
                 kind.graph = Inference(device, call, given, state.tensors)
             if not state.holds():

@@ -18,6 +18,7 @@ class Reason(Enum):
     NO_BACKWARD = "no backward pass of it reaches all that it returns"
     TWICE = "its gradients are differentiated again, or taken under autocast"
     RANKS = "it learns in several processes"
+    ELSEWHERE = "it learns by a weight that is not where its modules keep theirs"
     WAITS = "it waits for the GPU on its way"
     CHANGES_ITSELF = "it, or its place in memory, changes from call to call"
     DRAWS = "it draws random numbers on the CPU"

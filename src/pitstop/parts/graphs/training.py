@@ -9,9 +9,11 @@ from typing import Any
 from weakref import ref
 
 import torch
+from torch import nn
 from torch.autograd.function import once_differentiable
 
 from pitstop import internals
+from pitstop.parts.graphs.aliases import aliased, check_no_other_way
 from pitstop.parts.graphs.arguments import Given, Place, fill
 from pitstop.parts.graphs.device import Device
 from pitstop.parts.graphs.inference import Call, Results, captured
@@ -58,6 +60,7 @@ class Training:
     def __init__(
         self,
         device: Device,
+        model: nn.Module,
         call: Call,
         given: Given,
         weights: Sequence[torch.Tensor],
@@ -67,11 +70,19 @@ class Training:
         self.places = [Place(each) for each in given.tensors]
         inputs = [each.tensor for each in self.places]
         self.learning = [each for each in weights if each.requires_grad]
-        result, self.replay_forward = captured(device, call, given, inputs)
+        views: list[torch.Tensor] = []
+
+        def on_views(*arguments: Any, **options: Any) -> Any:
+            with aliased(model, self.learning) as made:
+                views.extend(made)
+                return call(*arguments, **options)
+
+        result, self.replay_forward = captured(device, on_views, given, inputs)
         self.results = Results(result, [*weights, *inputs])
         learned = [each for each in self.results.tensors if each.requires_grad]
+        check_no_other_way(learned, views, self.learning)
         self.grads_in = [torch.zeros_like(each) for each in learned]
-        targets = [*(each for each in inputs if each.requires_grad), *self.learning]
+        targets = [*(each for each in inputs if each.requires_grad), *views]
         with torch.autocast(weights[0].device.type, enabled=False):
             self.replay_backward, self.grads_out = device.capture(
                 lambda: torch.autograd.grad(learned, targets, self.grads_in, allow_unused=True)
