@@ -131,7 +131,10 @@ class Search:
         self._listener.doing(f"together: {', '.join(each.change.name for each in group)}")
         on = (*self._on, *(each.wanted()[0] for each in group))
         try:
-            timed = self._timed(self._on, on) if self._hold(on).ok else None
+            holds = not self._twins or self._hold(on).ok
+            timed = self._timed(self._on, on) if holds else None
+            if timed and timed.verdict == "kept" and not self._twins and not self._hold(on).ok:
+                timed = None  # fresh runs are dear: they tell of what is faster only
         except RunError:
             timed = None
         if timed:
@@ -162,7 +165,7 @@ class Search:
     def _left_out(self, candidate: Candidate) -> Trial:
         wanted = candidate.wanted()[0]
         try:
-            guarded = self._hold((wanted,))
+            guarded = self._hold((wanted,)) if self._twins else Guarded(True)
             if not guarded.ok:
                 return _untimed(wanted, "drifted", guarded, guarded.reason)
             if not self._has_room(candidate):
@@ -229,9 +232,10 @@ class Search:
         replaced = instead_of.wanted() if instead_of else []
         on = (*(each for each in self._on if each not in replaced), wanted)
         try:
-            alone = change.toggles and not change.when.late and len(on) > 1
+            alone = self._twins and change.toggles and not change.when.late and len(on) > 1
             guarded = self._hold((wanted,)) if alone else Guarded(True)
-            if guarded.ok:
+            dear = change.toggles and not self._twins  # numbers by fresh runs, time in the bench
+            if guarded.ok and not dear:
                 guarded = self._hold(on)
             if not guarded.ok:
                 return _untimed(wanted, "drifted", guarded, guarded.reason), None
@@ -239,6 +243,10 @@ class Search:
                 return by_memory(name, *self._peaks(on), guarded, candidate.predicted), None
             timed = self._timed(self._on, on)
             trial = by_time(name, timed, guarded, candidate.predicted)
+            if trial.verdict == "kept" and dear:
+                guarded = self._hold(on)
+                if not guarded.ok:
+                    return _untimed(wanted, "drifted", guarded, guarded.reason), None
             if trial.verdict == "kept" and self._asked.limit_bytes:
                 trial = crowded(trial, *self._peaks(on), self._asked.limit_bytes)
         except RunError as error:
@@ -329,6 +337,8 @@ class Search:
         """Two fresh runs tell the numbers of what is kept; or a few more, their time."""
         switched = self._switches(self._on)
         wanted_s = (GUARDED if switched else GUARDED + FRESH_PROOF) * self._fresh.costs.run_s
+        if not self._twins:
+            return 0.0  # fresh runs have told the numbers already
         return min(wanted_s, SHARE * self._begun_s) if switched else wanted_s
 
     def _needs_s(self, candidate: Candidate) -> float:
