@@ -23,7 +23,7 @@ ASIDE = re.compile(r"(?:^|/)(?:tests?|third_party|scripts|tools|docs|benchmarks?
 
 @lru_cache(maxsize=1)
 def entry_script(project: Project) -> str | None:
-    """The path of the script to start: training before the rest, the nearest to the root."""
+    """The path of the script to start: the nearest to the root, training before the rest."""
     scripts = filter(_is_script, project.files)
     first = min(map(_rank, scripts), default=None)
     return first[-1] if first else None
@@ -37,9 +37,9 @@ def _is_script(file: FileFacts) -> bool:
     return bool(starts) and not ASIDE.search(file.path)
 
 
-def _rank(file: FileFacts) -> tuple[bool, int, bool, str]:
+def _rank(file: FileFacts) -> tuple[int, bool, bool, str]:
     stem = PurePosixPath(file.path).stem
-    return "train" not in stem, file.path.count("/"), "main" not in stem, file.path
+    return file.path.count("/"), "train" not in stem, "main" not in stem, file.path
 
 
 @lru_cache(maxsize=1)

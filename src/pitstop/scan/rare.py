@@ -13,6 +13,7 @@ SELDOM = re.compile(
     r"|visuali[sz]e|test|preview|tune|tuning|tokeni[sz]e|export|prepare|cache|inference|post_?process)(?:_|$)",
     re.IGNORECASE,
 )
+AFTERWARDS = re.compile(r"PostProcess|Predictor|Evaluat|Metric|Visuali[sz]")
 CACHES = ("cache", "lru_cache", "cached_property")
 # Options of those who look into things, or who give time for memory.
 SWITCH = re.compile(
@@ -31,6 +32,12 @@ def is_rare(source: Source, node: ast.AST, hot: Hot) -> bool:
     return (
         "validation" in hot.reason or seldom or any(map(SWITCH.search, tests_around(source, node)))
     )
+
+
+def is_afterwards(source: Source, node: ast.AST) -> bool:
+    """Whether its class fetches or judges what a network has computed, once for each input."""
+    owner = source.enclosing_class(node)
+    return owner is not None and bool(AFTERWARDS.search(owner.name))
 
 
 def is_elsewhere(source: Source, node: ast.AST) -> bool:

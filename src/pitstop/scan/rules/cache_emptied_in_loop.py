@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from pitstop.core.finding import Finding, Fix
+from pitstop.core.finding import Finding, Fix, Severity
 from pitstop.core.rule import rule
 from pitstop.scan.edits import remove_statement
 from pitstop.scan.rare import is_rare
@@ -36,4 +36,5 @@ def cache_emptied_in_loop(source: Source) -> Iterator[Finding]:
         fix = Fix("Drop the call", (remove_statement(source, statement),)) if alone else None
         round_of_it = "validation batch" if hot.kind == "validation" else hot.kind
         message = f"The allocator's cache is emptied every {round_of_it} ({hot.reason})."
-        yield source.finding(call, message, fix, confidence="suspected")
+        worth: Severity = "note" if hot.kind == "validation" else "warning"  # it may just fit there
+        yield source.finding(call, message, fix, severity=worth, confidence="suspected")

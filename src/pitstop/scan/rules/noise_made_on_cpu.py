@@ -14,6 +14,7 @@ DRAWN = {
     *("torch.bernoulli", "torch.multinomial"),
 }
 NUMPY = re.compile(r"^numpy\.random\.(?!seed|default_rng|RandomState)\w+$")
+RANDOM = re.compile(r"rand|normal|bernoulli|multinomial")
 WRAPS = {"torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.autograd.Variable"}
 DEVICE = re.compile(r"(?:^|_)(?:device|dev|gpu)$", re.IGNORECASE)
 ON_GPU = re.compile(r"torch\.cuda\.\w+Tensor")
@@ -39,7 +40,7 @@ def noise_made_on_cpu(source: Source) -> Iterator[Finding]:
             model(batch, noise).mean().backward()
     """
     seen: set[ast.stmt] = set()
-    for call in source.nodes(ast.Call):
+    for call in source.nodes(ast.Call) if RANDOM.search(source.text) else ():
         drawn = _drawn(source, call)
         hot = source.hot(call) if drawn else None
         if hot is None or hot.guarded or hot.kind not in ("step", "frame"):
@@ -55,9 +56,10 @@ def _drawn(source: Source, call: ast.Call) -> str:
     """The function that draws, where its numbers go to a GPU at once; empty where they do not."""
     if _uploads(source, call) and isinstance(call.func, ast.Attribute):
         return _made_by(source, call.func.value)
-    on_gpu = source.assigned(call.func) or [] if isinstance(call.func, ast.Name) else []
-    if on_gpu and ON_GPU.search("".join(map(source.text_of, on_gpu))) and call.args:
-        return _made_by(source, call.args[0])
+    if isinstance(call.func, ast.Name) and call.func.id.endswith("Tensor") and call.args:
+        on_gpu = source.assigned(call.func) or []
+        if ON_GPU.search("".join(map(source.text_of, on_gpu))):
+            return _made_by(source, call.args[0])
     return ""
 
 

@@ -73,9 +73,17 @@ def _reason(source: Source, loop: ast.For) -> str:
         often = hot.kind == "step" and not hot.guarded and not is_rare(source, loop, hot)
         return hot.reason if often else ""
     function, owner = source.enclosing_function(loop), source.enclosing_class(loop)
-    if not source.project.calls_method("backward", "manual_backward", "step"):
+    if not source.project.calls_method("backward", "manual_backward"):
         return ""  # nothing is trained here
     if function is None or not function.name.startswith(("update", "step", "__call__")):
         return ""
+    if owner is None and not _is_called(source, function.name):
+        return ""
     name = f"{owner.name}.{function.name}" if owner else function.name
     return f"{name} is called in every step, by its name" if AVERAGE.search(name) else ""
+
+
+def _is_called(source: Source, name: str) -> bool:
+    """Whether anybody calls a function of this name: libraries come with more than is used."""
+    here = source.calls(name) or source.method_calls(name)
+    return bool(here) or source.project.is_called(name, source.path)

@@ -44,7 +44,9 @@ def python_objects_in_dataset(source: Source) -> Iterator[Finding]:
             continue
         if _is_decoded(source, value, "cache" in source.name_of(slot).lower()):
             seen.add(key)
-            yield source.finding(source.statement(made[0]), confidence="suspected", per="start")
+            yield source.finding(
+                source.statement(made[0]), severity="note", confidence="suspected", per="start"
+            )
 
 
 def _kept(source: Source) -> Iterator[tuple[ast.expr, ast.expr, ast.AST]]:

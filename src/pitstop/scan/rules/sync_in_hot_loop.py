@@ -10,13 +10,12 @@ from pitstop.scan.branches import loops_around
 from pitstop.scan.hot import Hot
 from pitstop.scan.inference import NETWORK
 from pitstop.scan.loops import trains
-from pitstop.scan.rare import is_elsewhere, is_rare
+from pitstop.scan.rare import is_afterwards, is_elsewhere, is_rare
 from pitstop.scan.source import Source
 from pitstop.scan.tensor_reads import has_read, is_method_read, is_on_cpu, tensor_reads
 
 SAVES = re.compile(r"\.save\(|imwrite|fromarray|save_image|imsave")  # pixels must come to the CPU
 OUTPUT = re.compile(r"(?:^|_)(?:write|log|show|export|dump|plot|metrics?|image|psnr)")
-AFTERWARDS = re.compile(r"PostProcess|Predictor|Evaluat|Metric|Visuali[sz]")  # fetch results
 DATA = re.compile(r"(?:^|/|_)(?:data|datasets?|transforms?|augment\w*)(?:/|_|\.py)")  # on the CPU
 LOOPS = re.compile("called in|loop over|denoising")  # may be there to fetch their outputs
 FETCHES = {"`.cpu()`", "`.tolist()`"}
@@ -100,10 +99,9 @@ def _reason(source: Source, node: ast.AST, hot: Hot | None, copies: bool) -> str
     if source.enclosing(node, ast.ListComp) is not None:
         around = source.hot(source.statement(node))
         hot = around if around is not None and around.kind == "step" else hot
-    owner = source.enclosing_class(node)
     if function is not None and OUTPUT.search(function.name):
         return ""
-    if owner is not None and AFTERWARDS.search(owner.name):
+    if is_afterwards(source, node):
         return ""
     if hot is not None:
         keeps = not copies or not LOOPS.match(hot.reason) or trains(source, node)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Edit, Finding, Fix, Severity
 from pitstop.core.rule import rule
 from pitstop.scan.edits import add_argument
+from pitstop.scan.rare import is_afterwards
 from pitstop.scan.source import Source
 
 # Random factories are left out: the same seed gives other numbers on the GPU.
@@ -40,7 +41,8 @@ def tensor_built_on_cpu(source: Source) -> Iterator[Finding]:
                 drop_to = Edit(source.extent(made)[1], source.extent(call)[1], "")
                 fix = Fix("Name the device", (name_it, drop_to), safe=True)
                 hot = source.hot(call)
-                worth: Severity = "warning" if hot and not hot.guarded else "note"
+                often = hot is not None and not hot.guarded and not is_afterwards(source, call)
+                worth: Severity = "warning" if often else "note"
                 yield source.finding(call, severity=worth, fix=fix)
 
 
