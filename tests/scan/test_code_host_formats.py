@@ -78,10 +78,12 @@ def test_github_escapes_what_would_end_the_line():
     finding = Finding(
         "50 % of\nit, see: x", Span("a,b:c.py", 1, 2, 1, 5), severity="note", code="PIT1", rule="r"
     )
-    first, last = to_github.render(Report("scan", "Done.", findings=(finding,))).splitlines()
+    text = to_github.render(Report("scan", "Done.", findings=(finding,)))
+    mark, first, last = text.splitlines()
+    assert mark == f"{to_github.MARK}scan"
     assert first == (
         "::notice title=PIT1 r,file=a%2Cb%3Ac.py,line=1,col=2,endLine=1,endColumn=5"
-        "::50 %25 of%0Ait, see: x"
+        "::50 %25 of\\nit, see: x"
     )
     assert last == "Done."
 
