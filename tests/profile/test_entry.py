@@ -23,7 +23,10 @@ if os.path.exists("fails"):
     os.remove("fails")
     raise ImportError("no libcudart")
 whole = True
-Tensor = object  # which our patches ask for
+Tensor, _C = object, None  # which our patches ask for
+"""
+PRIVATE = """
+TorchDispatchMode = TreeSpec = tree_flatten = tree_iter = tree_leaves = tree_unflatten = object
 """
 PROBE = """
 import sys
@@ -97,6 +100,9 @@ def start(tmp_path, monkeypatch):
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text(TORCH)
     (tmp_path / "torch" / "nn.py").touch()
+    (tmp_path / "torch" / "utils").mkdir()
+    for name in ("_python_dispatch", "_pytree"):  # whose private names we look up
+        (tmp_path / "torch" / "utils" / f"{name}.py").write_text(PRIVATE)
     (tmp_path / "torch" / "compiler.py").write_text("is_dynamo_compiling = bool\n")
     (tmp_path / "probe.py").write_text(PROBE)
     (tmp_path / "library.py").write_text(LIBRARY)
@@ -142,6 +148,43 @@ def test_the_import_system_is_as_before_once_torch_is_there(start):
 def test_words_in_the_users_arguments_mean_nothing(start):
     words = ("--multiprocessing-distributed", "multiprocessing.spawn", "--multiprocessing-fork")
     assert start("import torch", *words, "accelerate", "launch") == (SEEN, 0)
+
+
+ANEW = """
+import os, sys
+assert "PITSTOP_PROFILE" not in os.environ and "PYTHONPATH" not in os.environ
+try:
+    os.execv("no such program", ["no"])
+except FileNotFoundError as error:
+    assert error.__traceback__.tb_next is None
+words = [sys.executable, "script.py", "again"]
+if len(sys.argv) == 1:
+    before
+    BECOME
+import torch
+"""
+
+
+@pytest.mark.parametrize(
+    "become",
+    [
+        "os.execv(words[0], words)",
+        "os.execl(words[0], *words)",
+        "os.execve(words[0], words, env={**os.environ, 'A': '1'})",
+        "os.execlp('env', 'env', 'A=1', *words)",
+    ],
+)
+def test_a_script_that_starts_itself_anew_is_seen(become, start, monkeypatch):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    text = ANEW.replace("BECOME", become)
+    assert start(text.replace("before", "pass")) == (SEEN, 0)
+
+
+def test_a_fork_that_becomes_another_program_is_a_helper(start, monkeypatch):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    fork = "if os.fork(): os.wait(); sys.exit()"
+    text = ANEW.replace("BECOME", "os.execv(words[0], words)").replace("before", fork)
+    assert start(text) == ("", 0)
 
 
 HELPERS = """

@@ -15,6 +15,7 @@ from pitstop.profile.attempt import attempt, complain
 from pitstop.profile.executed import when_executed
 from pitstop.profile.options import CANNOT_BEGIN, FIRST, Options, take_options
 from pitstop.profile.reached import PYTHON, TORCH, reach
+from pitstop.profile.restarts import follow as follow_restarts
 from pitstop.profile.stacks import answer_questions, stop_answering
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def attach() -> None:
         _start(*first.split(" ", 1))
     if options:
         reach(options.folder, PYTHON)
+        follow_restarts(options)
         process = os.getpid()  # a fork of it is a helper
 
         def begin(_: object) -> None:

@@ -8,6 +8,7 @@ million steps takes about ten megabytes, and what is kept is kept whole.
 import hashlib
 import json
 import os
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ class Writer:
 
     def __init__(self, folder: str, redact: bool = False) -> None:
         rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK", "0")
-        self._path = Path(folder) / f"rank{rank}-{os.getpid()}.jsonl"
+        self._path = _free(Path(folder), f"rank{rank}-{os.getpid()}")
         self._hide = hidden if redact else lambda value: value
         self._rows: list[list[Any]] = []  # slices not yet written
         self._lines: list[str] = []
@@ -118,3 +119,9 @@ def hidden(value: Any) -> Any:
     if isinstance(value, str) and ("/" in value or "\\" in value or value.endswith(".py")):
         return f"file-{hashlib.sha256(value.encode()).hexdigest()[:8]}"
     return value
+
+
+def _free(folder: Path, stem: str) -> Path:
+    """A name that is not taken: a process that started itself anew keeps its number."""
+    names = chain((f"{stem}.jsonl",), (f"{stem}-{each}.jsonl" for each in count(2)))
+    return next(path for path in map(folder.joinpath, names) if not path.exists())
