@@ -4,7 +4,8 @@
     python benchmarks/truth/truth.py page                   docs/truth.md from all results
 
 ``run`` exports the recipe's commit twice, makes its data, profiles the program, makes the change of
-the finding by hand in the second copy, and compares both in adjacent pairs.
+the finding by hand in the second copy, and compares both in adjacent pairs. All of it runs on one
+thread, and what a step waits for a core is left out: others may use the machine.
 """
 
 import argparse
@@ -15,18 +16,26 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from made import MADE
 from page import page
 from recipe import Edit, Recipe, load, names
 
+from pitstop.compare.pairs import Pairs
+from pitstop.profile import runs
+from pitstop.profile.collect import collect
+from pitstop.tune.looks import compared
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 DOCS = HERE.parent.parent / "docs" / "truth.md"
 PITSTOP = [sys.executable, "-m", "pitstop"]
 PAIRS = 6
+WARMUP = 3  # steps of each run
 PATIENCE_S = 3600  # of one command
 
 
@@ -69,9 +78,11 @@ def _truth(recipe: Recipe, clone: Path, folder: Path, only_profile: bool) -> dic
         if each["confidence"] != "suspected"
     ]
     result = {"name": recipe.name, "torch": _torch(), "step_ms": found["ledger"]["step_ms"]}
-    result |= {"others": found["ranks"][0]["others"], "findings": findings}
+    waits = [row["ms"] for row in found["ledger"]["rows"] if row["cause"] == "core"]
+    result |= {"others": found["ranks"][0]["others"], "core_wait_ms": sum(waits)}
+    result["findings"] = findings
     if recipe.change and not only_profile:
-        result["step"] = _compared(recipe, before, after, folder / "compared.json")
+        result["step"] = _compared(recipe, before, after)
     return result
 
 
@@ -106,22 +117,28 @@ def _profiled(recipe: Recipe, folder: Path, path: Path) -> dict[str, Any]:
     return report
 
 
-def _compared(recipe: Recipe, before: Path, after: Path, path: Path) -> dict[str, Any]:
-    """The step with the change against the step without, from pairs of runs."""
-    sides = [
-        shlex.join(["env", "-C", str(each / recipe.folder), sys.executable]) + f" {recipe.command}"
-        for each in (before, after)
-    ]
-    words = ["compare", *sides, "--steps", str(recipe.steps), "--pairs", str(PAIRS)]
-    _run([*PITSTOP, *words, "--output", str(path)], before)
-    compared = json.loads(path.read_text())["comparisons"]
-    step: dict[str, Any] = next(each for each in compared if each["metric"] == "step")
-    return step
+def _compared(recipe: Recipe, before: Path, after: Path) -> dict[str, Any]:
+    """The step with the change against the step without, from adjacent pairs of runs."""
+    sides = [[_on_core_ms(recipe, each) for each in (before, after)] for _ in range(PAIRS)]
+    found = compared(Pairs(tuple(a for a, _ in sides), tuple(b for _, b in sides)))
+    return asdict(found)
+
+
+def _on_core_ms(recipe: Recipe, folder: Path) -> float:
+    """The median step of one run, without the time in which it waited for a core or a batch."""
+    words = ["profile", "--inspect", "0", "--steps", str(recipe.steps)]
+    _run([*PITSTOP, *words, *shlex.split(recipe.command)], folder / recipe.folder)
+    (evidence,) = collect(runs.find(folder / recipe.folder, "last"), WARMUP)
+    return median(
+        step.total_ms - (step.core_wait_ms or 0.0) * (1 - step.data_wait_ms / step.total_ms)
+        for step in evidence.steady
+    )
 
 
 def _run(words: list[str], folder: Path) -> None:
-    """Run it with its output in sight."""
-    subprocess.run(words, cwd=folder, check=True, timeout=PATIENCE_S)
+    """Run it with its output in sight, on one thread: its time on a core is then its own."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run(words, cwd=folder, check=True, timeout=PATIENCE_S, env=environment)
 
 
 def _torch() -> str:
