@@ -19,7 +19,8 @@ from pitstop.profile.attempt import attempt
 from pitstop.profile.clock import SAVING
 from pitstop.profile.functions import functions
 from pitstop.profile.loader_hooks import batches, epochs, loaders, workers
-from pitstop.profile.modules import OutermostCalls
+from pitstop.profile.modules import KNOWN_AFTER, KNOWN_BEFORE, OutermostCalls
+from pitstop.profile.options import UNKNOWN
 from pitstop.profile.patch import Function, Undo, argument, patch, told, unseen
 from pitstop.profile.ranks import processes
 from pitstop.profile.recorder import Recorder
@@ -194,7 +195,10 @@ def saving(recorder: Recorder) -> Undo:
 
 def models(recorder: Recorder) -> Undo:
     """torch.nn global forward pre-hook, until the outermost models are known: inference steps."""
-    calls = OutermostCalls(lambda module: attempt(recorder.called, module, failed=recorder.fail))
+    known_after = KNOWN_AFTER if recorder.options.step_ends == UNKNOWN else KNOWN_BEFORE
+    calls = OutermostCalls(
+        lambda module: attempt(recorder.called, module, failed=recorder.fail), known_after
+    )
     recorder.on_other_steps = calls.stop
     return calls.remove
 

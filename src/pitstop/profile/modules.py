@@ -22,6 +22,7 @@ from pitstop import internals
 from pitstop.profile.patch import Given, Undo, patch, told, unseen
 
 KNOWN_AFTER = 64  # outermost calls after which no new module is looked for
+KNOWN_BEFORE = 4  # likewise, where an earlier run has told what a step is: CUDA graphs shun hooks
 GLOBAL_HOOKS = re.compile(r"_global_(forward|backward)_.*hooks")
 CALL: CodeType = internals.call_of(torch.nn.Module).__code__
 
@@ -29,8 +30,9 @@ CALL: CodeType = internals.call_of(torch.nn.Module).__code__
 class OutermostCalls:
     """Tells of each call of a module that the script makes itself, not through another module."""
 
-    def __init__(self, on_call: Callable[[Any], None]) -> None:
+    def __init__(self, on_call: Callable[[Any], None], known_after: int = KNOWN_AFTER) -> None:
         self._on_call = on_call
+        self._known_after = known_after
         self._calls = 0
         self._found: dict[int, weakref.ref[Any]] = {}  # by id: modules may not be hashable
         unseen(OutermostCalls._before_any)
@@ -58,7 +60,7 @@ class OutermostCalls:
         self._calls += 1
         self._found[id(module)] = weakref.ref(module)
         self._on_call(module)
-        if self._calls >= KNOWN_AFTER and not compiled_anything():
+        if self._calls >= self._known_after and not compiled_anything():
             self.remove()
             kinds = {
                 type(each)
