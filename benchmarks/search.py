@@ -131,6 +131,7 @@ class Simulated:
         self.pace = Pace(script.start_s, script.step_s)
         self.clock_s = LOOKED_AT * self.costs.run_s
         self.reserve_s = 0.0
+        self.whole = self.waited = False
         self.first_s = math.inf
         self._runs = False
         self._known: set[str] = set()

@@ -44,6 +44,8 @@ class Simulated:
     peaks_gib: dict = field(default_factory=dict)
     log: list = field(default_factory=list)
     reserve_s: float = 0.0
+    whole: bool = False
+    waited: bool = False
 
     def __post_init__(self):
         self._random = random.Random(self.seed)

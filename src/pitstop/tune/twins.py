@@ -193,7 +193,7 @@ def _words(name: str) -> str:
         "way": "the way of a parameter",
         "weight": "a parameter",
         "gradient": "a gradient",
-        "buffer": f"the change of buffer {which.partition(' ')[2]}",
+        "buffer": f"the change of the buffers {which}",
         "size": "the size of an output",
     }
     return f"{length}{known.get(kind, f'{kind} of the optimizer')}"

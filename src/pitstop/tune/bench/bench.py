@@ -21,6 +21,7 @@ HANGS_S = 60.0  # what a question may take beside that; a compiler has what is l
 BLOCK_SECONDS = (0.2, 0.8)  # of timed steps in a block: shorter ones are all hiccups
 LONGEST_BLOCK = 20  # steps
 LONG_STEP_S = 0.4  # what a switch leaves to the first step after it is nothing beside that
+WAITS = 0.1  # of a block: loaders that cannot follow make some blocks long and others short
 RESTARTS = 3  # of a script that ends by itself, for one question
 FEWEST_S = 1.0  # that a question gets, whatever is left
 
@@ -41,6 +42,8 @@ class Bench(Protocol):
 
     pace: "Pace"
     reserve_s: float  # of the budget, which no question may take
+    whole: bool  # blocks are timed with all that a step waits for
+    waited: bool  # some were timed without, since loaders could not follow
 
     def twins(self, on: Changes, number: int, kind: Kind) -> Twins:
         """Steps that happen twice, untouched and then with these changes.
@@ -102,7 +105,9 @@ class LiveBench:
         self._outcomes: dict[str, Outcome] = {}  # by what people call a change
         self._settled: list[Changes] = []  # sets of changes that have run before
         self.starts = 0
+        self._without_waits = False
         self.reserve_s = 0.0
+        self.whole = self.waited = False
 
     def twins(self, on: Changes, number: int, kind: Kind) -> Twins:
         """Some, as far as they are not plainly wrong."""
@@ -132,11 +137,16 @@ class LiveBench:
         self._settle(on)
         self._settle(off)
         times: Pairs[float] = Pairs()
+        self._without_waits = False
         while len(times.before) < LOOKS[-1] and not tell_enough(times):
             number = 2 * len(times.before)
+            timed_so = self._without_waits
             first, second = (
                 self._block(on if is_on(each) else off) for each in (number, number + 1)
             )
+            if timed_so != self._without_waits:  # a block has waited for data: all anew
+                times = Pairs()
+                continue
             before, after = (second, first) if is_on(number) else (first, second)
             times = Pairs((*times.before, before), (*times.after, after))
             if self.left_s() <= 0:
@@ -174,13 +184,22 @@ class LiveBench:
         answer = self._ask(self._timed(on), on, self.pace.block + self.pace.lead)
         if answer.compiled:
             answer = self._ask(self._timed(on), on, self.pace.block + self.pace.lead)
+        waits = answer.waited_ms > WAITS * (answer.ms or 0.0)
+        if waits and not (self.whole or self._without_waits):
+            self._without_waits = self.waited = True
         if answer.ms is None:
             raise RunError("failed", answer.problem or "no block of steps came to its end")
         return answer.ms
 
     def _timed(self, on: Changes) -> Question:
         pace = self.pace
-        return Question(BLOCK, on=self._places(on), steps=pace.block, lead=pace.lead)
+        return Question(
+            BLOCK,
+            on=self._places(on),
+            steps=pace.block,
+            lead=pace.lead,
+            without_waits=self._without_waits,
+        )
 
     def _places(self, changes: Changes) -> tuple[int, ...]:
         return tuple(self._start.plan.changes.index(each) for each in changes)

@@ -251,32 +251,28 @@ class Bench:
 
     def _block(self, question: Question) -> Answers:
         self._turn(question.on)
+        self._doubling.settles = question.without_waits
         for _ in range(question.lead):
             yield
-        for _ in range(TRIES):
-            compiled = _compiled()
-            peak = _Peak()
-            self._doubling.epoch_begun = False
+        for last in range(TRIES):
+            compiled, peak = _compiled(), _Peak()
+            self._doubling.epoch_begun, self._doubling.waited_s = False, 0.0
             empty_queue()
-            begun = perf_counter()
-            begins = False
+            begun, begins = perf_counter(), False
             for _ in range(question.steps):
                 yield
                 begins = begins or self._doubling.epoch_begun
-                if begins:
+                if begins and last < TRIES - 1:  # in the last try, epochs are what steps are like
                     break
             empty_queue()
-            ms = (perf_counter() - begun) * 1000 / question.steps
+            took_s, waited_s = perf_counter() - begun, self._doubling.waited_s
             if not begins:
                 break
-        else:
-            begun, ms = perf_counter(), 0.0
-            for _ in range(question.steps):  # epochs are what its steps are like
-                yield
-            empty_queue()
-            ms = (perf_counter() - begun) * 1000 / question.steps
+        self._doubling.settles = False
+        counted_s = took_s - waited_s if question.without_waits else took_s
         return Answer(
-            ms=ms,
+            ms=counted_s * 1000 / question.steps,
+            waited_ms=waited_s * 1000 / question.steps,
             outcomes=self._outcomes(),
             peak_bytes=peak.bytes(),
             compiled=_compiled() - compiled,

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pitstop import internals
 from pitstop.core.units import count
 from pitstop.tune.bench.state import Living, Snapshot
 from pitstop.tune.numbers import RELATIVE
@@ -106,15 +105,33 @@ def of_losses(ours: list[float], null: list[float]) -> tuple[dict[str, float], s
 
 
 def _of_buffers(start: Snapshot, off: Snapshot) -> dict[str, Tensor]:
-    rows = {}
-    both = zip(start.buffers, off.buffers, strict=True)
-    for number, ((_, _, first), (module, name, second)) in enumerate(both):
-        here = internals.own_buffers(module).get(name)
+    """All buffers of one name as one: a single one may hardly move, and then by rounding."""
+    sums: dict[str, Tensor] = {}
+    for (_, _, first), (module, name, second) in zip(start.buffers, off.buffers, strict=True):
+        here = module._buffers.get(name)
         if here is None or here.shape != second.shape or not here.is_floating_point():
             continue
-        after, before = _like(second, here), _like(first, here)
-        rows[f"buffer {number} {name}"] = _parted(here.float() - before, after - before)
-    return rows
+        after, before = _like(second, here).double(), _like(first, here).double()
+        null, ours = after - before, here.double() - before
+        pairs = (null, null), (ours - null, null), (ours - null, ours - null), (after, after)
+        row = torch.stack([(a * b).sum() for a, b in pairs]).cpu()
+        sums[name] = sums.get(name, torch.zeros_like(row)) + row
+    return {f"buffer {name}": _of_sums(row) for name, row in sums.items()}
+
+
+def _of_sums(row: Tensor) -> Tensor:
+    """Bias and noise, of squares and products over many tensors."""
+    power, along, apart, values = row
+    size = torch.maximum(power, values * STILL**2).clamp_min(SMALL**2)
+    bias = along / size
+    noise = ((apart - along * along / power.clamp_min(SMALL**2)).clamp_min(0.0) / size).sqrt()
+    known = torch.isfinite(power)
+    return torch.stack(
+        [
+            torch.where(known, bias.nan_to_num(-1.0), 0.0),
+            torch.where(known, noise.nan_to_num(1.0), 0.0),
+        ]
+    )
 
 
 def _of_averages(living: Living, start: Snapshot, off: Snapshot) -> tuple[str, dict[str, Tensor]]:

@@ -11,6 +11,7 @@ own while it is doubled.
 
 from collections.abc import Callable
 from threading import get_ident
+from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,6 +21,7 @@ from torch.utils.data import DataLoader
 from pitstop import internals
 from pitstop.profile.patch import Undo, patch
 from pitstop.tune.bench.state import Generators
+from pitstop.tune.device import empty_queue
 
 
 class _Stream:
@@ -43,6 +45,8 @@ class Doubling:
         self._streams: WeakKeyDictionary[Any, _Stream] = WeakKeyDictionary()
         self._reading: Generators | None = None  # the generators of datasets
         self.epoch_begun = False  # in this step: it is no step like others
+        self.waited_s = 0.0  # for batches, by the thread of the script
+        self.settles = False  # a GPU does all that it was given before a batch is waited for
         undos.append(patch((internals.LoaderIterator,), "__next__", self._next))
         undos.append(patch((DataLoader,), "__iter__", self._iter))
 
@@ -88,7 +92,7 @@ class Doubling:
             stream = self._streams.setdefault(iterator, _Stream())
             stream.read += 1
             if not (self._on and stream.usual):
-                return original(iterator)
+                return self._timed(original, iterator)
             if stream.again:
                 return stream.again.pop(0)
             batch = self._fresh(original, iterator)
@@ -101,6 +105,17 @@ class Doubling:
             return batch
 
         return fetch
+
+    def _timed(self, original: Callable[..., Any], iterator: Any) -> Any:
+        if get_ident() != self._thread:
+            return original(iterator)
+        if self.settles:
+            empty_queue()
+        begun = perf_counter()
+        try:
+            return original(iterator)
+        finally:
+            self.waited_s += perf_counter() - begun
 
     def _fresh(self, original: Callable[..., Any], iterator: Any) -> Any:
         if get_ident() != self._thread or self._reading is None:

@@ -58,6 +58,7 @@ class Question:
     still: float = 1e-3  # of the whole: what is less in one parameter may be rounding alone
     steps: int = 1  # of a block
     lead: int = 1  # steps before them that are not timed
+    without_waits: bool = False  # what its loaders take is no part of its time
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Answer:
     losses: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())  # of both passes
     wrong: str = ""  # what is plainly different, whatever the size of any number
     ms: float | None = None  # of a step of the block
+    waited_ms: float = 0.0  # for data, in such a step
     outcomes: tuple[Outcome, ...] = ()  # of all changes, in the order of the plan
     peak_bytes: int | None = None  # of memory in the second pass, or in the block
     compiled: int = 0  # functions that were compiled meanwhile: such a block tells nothing

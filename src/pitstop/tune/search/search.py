@@ -35,6 +35,10 @@ from pitstop.tune.track import Changes, RunError, label
 from pitstop.tune.weigh import Timed, by_blocks, by_memory, by_time, crowded
 
 BLOCKS = 40  # steps of a trial: some twins, and six pairs of blocks
+WAITED = (
+    "the faster step waits for data: changes were timed without that wait, the proof with it; "
+    "more loader workers would show all of the gain"
+)
 SMALL = 0.05  # of the step: a gain below is timed twice, since some of many trials err
 CLEAR = 3.0  # times the noise of its blocks: likewise
 FRESH_TRIAL = 6  # runs: two for the numbers, and two pairs for the time
@@ -93,8 +97,12 @@ class Search:
         Then something is proved, whatever comes of fresh runs.
         """
         known = self._against_untouched and self._against_untouched[0]
-        if not self._kept or known == self._on or not self._switches(self._on):
+        told = known == self._on and (self._bench.whole or not self._bench.waited)
+        if not self._kept or told or not self._switches(self._on):
             return
+        if self._bench.waited:
+            self.found = self.found.noted(WAITED)
+        self._bench.whole = True  # what a user gets is the whole step
         self._listener.doing("all that is kept, off and on")
         self._bench.reserve_s = 0.0
         with suppress(RunError):
