@@ -30,6 +30,7 @@ NAMES = [
     "no-attention-weights",
     "no-empty-cache",
     "non-blocking",
+    "ram-cache",
     "tf32",
     "threads",
     "tiled-vae",
