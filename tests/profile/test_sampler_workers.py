@@ -24,7 +24,7 @@ def test_the_line_that_decodes_is_where_the_loader_spends_its_time(arguments, ba
     loading = [each for each in evidence.sampled if each.waiting]
     most = max(loading, key=lambda each: each.samples)
     assert (most.where.path, most.where.line) == (str(SCRIPT), DECODE)
-    assert most.inside == "scripts/decode.py:decode"
+    assert most.inside == "scripts/decode.py:Packed.decode"
     assert not list(with_us.folder.glob(".pitstop/runs/*/workers-*.json"))
 
 

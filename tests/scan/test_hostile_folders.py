@@ -101,11 +101,13 @@ def test_folders_within_folders_have_no_end(folder):
         deep /= "d"
         deep.mkdir()
     (deep / "a.py").write_text(FINDING)
-    found = scan(folder)
-    (deep / "a.py").unlink()
-    while deep != folder:  # pytest's own way to remove folders gives up before
-        deep.rmdir()
-        deep = deep.parent
+    try:
+        found = scan(folder)
+    finally:
+        (deep / "a.py").unlink()
+        while deep != folder:  # pytest's own way to remove folders gives up before
+            deep.rmdir()
+            deep = deep.parent
     assert found.returncode == 1, found.stderr
     assert b"1 finding in 1 of 1 file" in found.stdout
 
