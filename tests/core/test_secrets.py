@@ -25,6 +25,9 @@ SECRET = "hf_Zx81kQ"
         ["train.py", "--data", f"s3://host/x.tar?part=1&token={SECRET}&x=2"],
         ["train.py", "--extra", f'{{"lr": 1, "api_key": "{SECRET}"}}'],
         ["train.py", "--header", f"Authorization: Bearer {SECRET}"],
+        ["train.py", "--header", f"Authorization: Basic {SECRET}"],
+        ["train.py", "--env", f"WANDB_API_KEY:{SECRET}"],
+        ["train.py", "--pw", SECRET],
         ["bash", "-c", f"HF_TOKEN={SECRET} python train.py --lr 1"],
         ["bash", "-c", f"python train.py --token {SECRET} --lr 1"],
     ],
@@ -71,3 +74,8 @@ def test_everything_else_stays(words):
 )
 def test_source_keeps_its_names_and_loses_what_is_written_out(line, masked):
     assert masked_source(line) == masked
+
+
+def test_a_header_of_its_own_word_loses_its_value():
+    words = ["train.py", "--header", f"X-Api-Key: {SECRET}"]
+    assert masked_words(words)[2] == "X-Api-Key: ***"

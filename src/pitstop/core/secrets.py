@@ -16,6 +16,7 @@ LAST = {
     "auth",
     "authorization",
     "bearer",
+    "pw",
     "pwd",
 }  # not key_frames
 ENDINGS = ("token", "secret", "password", "apikey", "accesskey")  # of a word such as hftoken
@@ -23,7 +24,11 @@ ENDINGS = ("token", "secret", "password", "apikey", "accesskey")  # of a word su
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")  # hf_token, hfToken, HF-TOKEN: hf, token
 CREDENTIALS = re.compile(r"(://)(?!git@)[^/\s@\"']+@")
 OPTION = re.compile(r"(?<!\S)(--?[A-Za-z][\w.-]*)(\s+)(?!-)(\S+)")
-PAIR = re.compile(r"([\w.-]+)(=|[\"']\s*:\s*[\"']|:\s*Bearer\s+)(?!=)([^\s&\"',;]+)", re.IGNORECASE)
+PAIR = re.compile(
+    r"([\w.-]+)(=|[\"']\s*:\s*[\"']|:\s*(?:Bearer|Basic)\s+|:(?=\S))(?![=/])([^\s&\"',;]+)",
+    re.IGNORECASE,
+)
+HEADER = re.compile(r"([\w-]+)(:\s+)(?!Bearer\b|Basic\b)\S.*")
 LITERAL = re.compile(r"(\w+)([\"']?\]?\s*[:=]\s*[rbuf]*([\"']))((?:(?!\3).){8,})(?=\3)")
 
 
@@ -71,6 +76,8 @@ def _masked(words: Sequence[str]) -> Iterator[str]:
             yield MASK
         elif value and " " not in name and is_secret(name):
             yield f"{name}{equals}{MASK}"
+        elif (header := HEADER.fullmatch(word)) and is_secret(header[1]):
+            yield f"{header[1]}{header[2]}{MASK}"
         else:
             yield masked_text(word)
         option = word if word.startswith("-") and not equals and is_secret(word) else ""
