@@ -1,6 +1,7 @@
 """What every test shares: one thread each, a cache folder of its own, no colour."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,8 @@ from pitstop.doctor.read import read_hardware
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two test processes share two cores
 os.environ["NO_COLOR"] = "1"
+if not Path("/dev/nvidiactl").exists():  # Triton reads it when a kernel is defined
+    os.environ["TRITON_INTERPRET"] = "1"
 CEILINGS = Limits("cpu", copy_bytes_per_s=2e10, fp32_flops=1e11, launch_us=5.0)
 
 

@@ -1,12 +1,7 @@
-"""Triton's interpreter stands in for the GPU where there is none."""
-
-import os
+"""What the tests of parts share: numbers that repeat, and the device."""
 
 import pytest
 import torch
-
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined, so before any import
 
 
 @pytest.fixture(autouse=True)

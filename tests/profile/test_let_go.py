@@ -77,7 +77,7 @@ def test_nothing_of_ours_outlives_the_script_however_it_ends(end, options, tmp_p
     with printed.open("wb") as out, complained.open("wb") as err:
         run([sys.executable, str(path)], Options(str(tmp_path), **options), (out, err))
     left, threads, changed, interval = json.loads(printed.read_text().splitlines()[-1])
-    assert left == ["Notes", "Recorder"], complained.read_text()  # empty ones
+    assert left == ["Notes", "Options", "Recorder"], complained.read_text()  # empty ones
     assert (threads, changed, interval) == (0, [], 0.005)
     assert ("recording stopped" in complained.read_text()) == ("= None" in end)
 

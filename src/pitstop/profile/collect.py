@@ -96,11 +96,13 @@ def _is_whole(note: dict[str, Any]) -> bool:
     return _sound(lambda: _told([note], _training_loaders([note]))) is not None
 
 
-def _sound(read: Callable[[], Value]) -> Value | None:
+def _sound(
+    read: Callable[[], Value], measured: Callable[[Value], Value] = lambda found: found
+) -> Value | None:
     """What is read, if every part of it has its type and is a number that can be measured."""
     try:
         found = read()
-        store.check(found)
+        store.check(measured(found))
     except (*WRONG_KINDS, PitstopError):
         return None
     return found
@@ -138,7 +140,8 @@ def _slice(value: Any) -> Slice | None:
             named[each] = None if named[each] is None else named[each] / 1e3
         return msgspec.convert(named, Slice, strict=False)
 
-    return _sound(read)
+    # A script's own numbers may be anything: a loss may be infinite, or a scale 2**127.
+    return _sound(read, lambda found: replace(found, losses=(), gradient_norm=None, scale=None))
 
 
 def _fetched(notes: Sequence[dict[str, Any]]) -> dict[int, list[int]]:
