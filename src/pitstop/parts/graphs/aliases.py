@@ -1,8 +1,8 @@
 """Aliases: weights under other names, so that a captured backward pass stays on its own stream.
 
-Autograd gathers the gradient of a weight on the stream of the first pass that is still remembered,
-and a script remembers the step before as long as it holds the loss. A capture whose gradients go to
-another stream fails. So while a model is captured it works on views of its weights, which are made
+Autograd gathers the gradient of a weight on the stream of the first pass that it still remembers. A
+script that holds a loss makes it remember that step. A capture whose gradients go to another stream
+fails. So while a model is captured it works on views of its weights, which are made
 within the capture, and the gradients end there.
 """
 

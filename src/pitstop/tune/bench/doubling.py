@@ -4,8 +4,8 @@ How many batches a step takes from each loader is counted in the steps before. W
 ahead, those that it holds already come first, and groups begin that much later: ``begin`` is told
 how many they are, and a checksum of what the model is given tells whether that was right.
 
-What a dataset draws at random in our own process must not move the numbers that the step draws, or
-the second pass, in which nothing is read, would go on elsewhere. So reading has generators of its
+A dataset may draw at random in our own process. The second pass reads nothing, so those draws must
+not move the numbers that the step draws. So reading has generators of its
 own while it is doubled.
 """
 

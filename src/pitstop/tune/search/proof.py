@@ -1,8 +1,8 @@
 """Proof: the untouched script against all that was kept, in fresh processes from their first line.
 
 A run with all of it is held against an untouched one over more steps than twins have seen. Then
-pairs of fresh runs tell the time, where the budget has room for them; else what can be switched is
-switched once more, all of it, in the process that the search has used.
+pairs of fresh runs tell the time, where the budget has room for them. Else all that can be switched
+is switched once more, in the process that the search has used.
 """
 
 from dataclasses import replace
