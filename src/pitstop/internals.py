@@ -107,6 +107,7 @@ workers_of = attrgetter("_num_workers")
 given_by = attrgetter("_num_yielded")
 pins = attrgetter("_pin_memory")
 optimizer_states = attrgetter("_per_optimizer_states")  # of a GradScaler
+step_hooks = attrgetter("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
 is_autocast_on = attrgetter("_enabled")  # of an autocast context
 
 

@@ -27,6 +27,7 @@ NAMES = [
     "fused-optimizer",
     "inference-mode",
     "loader",
+    "merge-groups",
     "no-attention-weights",
     "no-empty-cache",
     "non-blocking",

@@ -100,6 +100,8 @@ class Optimizer:
     fused: bool = False
     foreach: bool | None = None  # null: torch decides by the device
     made: Line = NOWHERE
+    groups: int = 1  # of parameters
+    unlike_groups: int = 1  # that would be left if those of equal settings were one
 
 
 @dataclass(frozen=True, slots=True)

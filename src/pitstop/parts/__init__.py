@@ -7,9 +7,11 @@
 from pitstop.parts import dsepconv
 from pitstop.parts.accelerate_vae import accelerate_vae
 from pitstop.parts.cache.ram_cache import RamCache, ram_cache
+from pitstop.parts.ema import ema_update
 from pitstop.parts.fuse_group_norm import fuse_group_norm
 from pitstop.parts.graphs import graphed
 from pitstop.parts.group_norm_silu import group_norm_silu
+from pitstop.parts.merge_groups import merge_groups
 from pitstop.parts.nan_guard.guard import GuardEvent, NanGuard, NotFiniteError, nan_guard
 from pitstop.parts.reuse.batched_calls import batched, reused
 from pitstop.parts.reuse.encoded_once import EncodedOnce, encoded_once
@@ -28,11 +30,13 @@ __all__ = [
     "adapt",
     "batched",
     "dsepconv",
+    "ema_update",
     "enable_tiling",
     "encoded_once",
     "fuse_group_norm",
     "graphed",
     "group_norm_silu",
+    "merge_groups",
     "nan_guard",
     "ram_cache",
     "reused",

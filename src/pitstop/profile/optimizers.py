@@ -1,6 +1,9 @@
 """Optimizers: those of the run, where they were built and what they are set to."""
 
+from collections.abc import Iterable
 from typing import Any
+
+from torch import Tensor
 
 from pitstop import internals
 from pitstop.profile.lines import NOWHERE
@@ -38,5 +41,13 @@ class Optimizers:
             "fused": any(bool(group.get("fused")) for group in groups),
             "foreach": next((each for each in foreach if each is not None), None),
             "made": made,
+            "groups": len(groups),
+            "unlike_groups": len({_settings(each, optimizer.defaults) for each in groups}),
         }
         return {"optimizer": settings}
+
+
+def _settings(group: dict[str, Any], names: Iterable[str]) -> tuple[str, ...]:
+    """What an optimizer does to a group of parameters."""
+    values = [group.get(each) for each in names]
+    return tuple([str(id(each)) if isinstance(each, Tensor) else repr(each) for each in values])

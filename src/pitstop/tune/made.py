@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakSet
 
-import torch
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
@@ -16,29 +15,19 @@ OnMade = Callable[[Arguments, Any], None]  # callback(arguments, the object that
 
 
 class Made:
-    """Lets callbacks edit the arguments of each DataLoader and each optimizer of torch's own."""
+    """Lets callbacks edit the arguments of each DataLoader, and tells of each optimizer."""
 
     def __init__(self, undos: list[Undo]) -> None:
         self._on_loader: list[OnMade] = []
-        self._on_optimizer: list[OnMade] = []
         self._on_built: list[Callable[[Optimizer], None]] = []
-        self._being_made: list[Any] = []
         self._undos = undos
         self.optimizers: WeakSet[Optimizer] = WeakSet()  # those that are alive
 
     def on_loader(self, callback: OnMade) -> None:
         """Call back before each DataLoader is built."""
         if not self._on_loader:
-            self._watch(DataLoader, self._on_loader)
+            self._watch_loaders()
         self._on_loader.append(callback)
-
-    def on_optimizer(self, callback: OnMade) -> None:
-        """Call back before each optimizer of torch.optim is built."""
-        if not self._on_optimizer:
-            for kind in vars(torch.optim).values():
-                if inspect.isclass(kind) and issubclass(kind, Optimizer) and kind is not Optimizer:
-                    self._watch(kind, self._on_optimizer)
-        self._on_optimizer.append(callback)
 
     def on_built(self, callback: Callable[[Optimizer], None]) -> None:
         """Call back when any optimizer, of torch or not, knows its parameters."""
@@ -58,25 +47,18 @@ class Made:
 
         self._undos.append(patch((Optimizer,), "__init__", build))
 
-    def _watch(self, kind: Any, callbacks: list[OnMade]) -> None:
-        signature = inspect.signature(kind.__init__)
+    def _watch_loaders(self) -> None:
+        signature = inspect.signature(DataLoader.__init__)
 
         def build(original: Callable[..., Any]) -> Callable[..., Any]:
             def __init__(made: Any, *given: Any, **options: Any) -> None:  # noqa: N807
-                if any(made is each for each in self._being_made):  # AdamW makes itself an Adam
-                    original(made, *given, **options)
-                    return
                 arguments = dict(signature.bind(made, *given, **options).arguments)
-                (_, first), *rest = arguments.items()
+                (_, loader), *rest = arguments.items()
                 named = dict(rest)
-                for callback in callbacks:
-                    callback(named, first)
-                self._being_made.append(made)
-                try:
-                    original(made, **named)
-                finally:
-                    self._being_made.pop()
+                for callback in self._on_loader:
+                    callback(named, loader)
+                original(made, **named)
 
             return __init__
 
-        self._undos.append(patch((kind,), "__init__", build))
+        self._undos.append(patch((DataLoader,), "__init__", build))

@@ -124,10 +124,6 @@ class Script:
         """Edit the named arguments of each DataLoader before it is built."""
         self._made.on_loader(self._checked(callback))
 
-    def on_optimizer(self, callback: Callable[[Arguments, Any], None]) -> None:
-        """Edit the named arguments of each optimizer of torch.optim before it is built."""
-        self._made.on_optimizer(self._checked(callback))
-
     def on_optimizer_built(self, callback: Callable[[Optimizer], None]) -> None:
         """Call back for each optimizer that knows its parameters."""
         self._made.on_built(self._checked(callback))

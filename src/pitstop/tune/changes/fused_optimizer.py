@@ -31,64 +31,60 @@ def useless(evidence: Evidence) -> str:
 def fused_optimizer(script: "Script") -> None:
     """Update all weights in one kernel (fused), or in a few (foreach), not in some for each.
 
-    It pays with many small tensors, on a CPU too. Adam, AdamW, SGD and Adagrad can be fused; other
-    optimizers of torch get ``foreach`` where it is not the default.
+    It pays with many small tensors, on a CPU too. Adam, AdamW, SGD and Adagrad can be fused. Other
+    optimizers of torch, and those of libraries that know ``foreach``, get it where it is not the
+    default.
     """
     ours: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-    script.needs("optimizer of torch.optim that leaves the choice open")
+    script.needs("optimizer that can be fused and leaves the choice open")
 
-    def edit(arguments: dict[str, Any], optimizer: Any) -> None:
-        arguments["params"] = groups = [_listed(each) for each in arguments["params"]]
-        if any(arguments.get(choice) is not None for choice in CHOICES):
-            return
-        if way := _way(optimizer, groups, script.torch):
-            arguments[way] = True if script.on else None
+    def built(optimizer: Any) -> None:
+        if _is_open(optimizer) and (way := _way(optimizer, script.torch)):
             ours[optimizer] = way
             script.applied()
+            if script.on:
+                _turn(optimizer, way, True)
 
     def turn(on: bool) -> None:
         for optimizer, way in ours.items():
             _turn(optimizer, way, on)
 
-    script.on_optimizer(edit)
+    script.on_optimizer_built(built)
     script.switch(lambda: turn(True), lambda: turn(False))
 
 
-def _listed(group: Any) -> Any:
-    """A parameter or a group of them, with what can be read only once made into a list."""
-    if isinstance(group, dict) and not hasattr(group["params"], "shape"):
-        return {**group, "params": list(group["params"])}
-    return group
+def _is_open(optimizer: Any) -> bool:
+    """Whether every choice, in all groups, is what the class has by default."""
+    known = inspect.signature(type(optimizer)).parameters
+    return all(
+        choice not in group or (choice in known and group[choice] is known[choice].default)
+        for group in optimizer.param_groups
+        for choice in CHOICES
+    )
 
 
-def _way(optimizer: Any, groups: list[Any], torch: Any) -> str:
+def _way(optimizer: Any, torch: Any) -> str:
     """``fused`` or ``foreach``, whichever this optimizer can be and is not by default."""
-    kind = next(each for each in type(optimizer).__mro__ if each.__module__.startswith("torch."))
-    known = inspect.signature(kind).parameters
-    devices = {each.device.type for each in _parameters(groups)}
-    fused = kind.__name__ in FUSED and "fused" in known and devices <= {"cpu", "cuda"}
-    if fused and ("cuda" not in devices or kind.__name__ != "Adagrad"):  # on a GPU only lately
-        return "fused" if all(torch.is_floating_point(p) for p in _parameters(groups)) else ""
-    return "foreach" if "foreach" in known and devices == {"cpu"} else ""
-
-
-def _parameters(groups: list[Any]) -> list[Any]:
-    found: list[Any] = []
-    for group in groups:
-        if isinstance(group, dict):
-            inner = group["params"]
-            found += _parameters([inner] if hasattr(inner, "shape") else inner)
-        else:
-            found.append(group[1] if isinstance(group, tuple) else group)  # (name, parameter)
-    return found
+    step = inspect.unwrap(type(optimizer).step)
+    groups = optimizer.param_groups
+    if not step.__module__.startswith("torch.optim."):  # a class of a library, or of the user
+        return "foreach" if any("foreach" in each for each in groups) else ""
+    parameters = [each for group in groups for each in group["params"]]
+    devices = {each.device.type for each in parameters}
+    kind = step.__qualname__.partition(".")[0]
+    fused = kind in FUSED and "fused" in groups[0] and devices <= {"cpu", "cuda"}
+    if fused and ("cuda" not in devices or kind != "Adagrad"):  # on a GPU only lately
+        return "fused" if all(map(torch.is_floating_point, parameters)) else ""
+    return "foreach" if "foreach" in groups[0] and devices == {"cpu"} else ""
 
 
 def _turn(optimizer: Any, way: str, on: bool) -> None:
-    """Switch an optimizer that has stepped; a fused one counts its steps on the device."""
+    """Switch an optimizer, that may have stepped; a fused one counts its steps on the device."""
     if way == "fused":
         optimizer._step_supports_amp_scaling = on
+    optimizer.defaults[way] = on or None  # of groups that are added later
     for group in optimizer.param_groups:
-        group[way] = True if on else None
+        group[way] = on or None
         for parameter in group["params"]:
             state = optimizer.state.get(parameter, {})
             if way == "fused" and "step" in state:
