@@ -1,6 +1,6 @@
 """Moving averages of weights, all at once.
 
-Why it is slow in plain PyTorch: the loop ``a.mul_(d).add_(w, alpha=1 - d)`` launches two kernels for
+Why it is slow in plain PyTorch: the loop ``a.mul_(d).add_(w, alpha=1 - d)`` takes two kernels for
 each tensor. A network has hundreds of tensors, most of them small, and each launch costs the host
 some 5 µs: milliseconds in every step, in which a GPU does next to nothing.
 
