@@ -41,8 +41,21 @@ def test_the_table_of_phases_is_of_the_usual_step_and_a_note_tells_of_the_others
 
 def test_a_machine_that_others_used_is_called_busy():
     for others, said in ((0.75, True), (0.15, False), (None, False)):
-        notes = tell(recording(others=others), (), "train.py", 0, "/").notes
-        assert any("others used 75 % of the cores" in note for note in notes) is said
+        report = tell(recording(others=others), (), "train.py", 0, "/")
+        assert any("others used 75 % of the cores" in note for note in report.notes) is said
+        assert report.verdict.startswith("Other programs use 75 %") is said
+        assert ("100 ms to 100 ms per step, 100 ms in the middle" in report.verdict) is said
+
+
+def test_what_comes_next_is_about_a_finding_or_what_is_left_to_try():
+    note = Finding(severity="note", cure="x", span=Span("train.py", 3, 1, 3, 1))
+    tried = tell(recording(Row("above", 60)), [note], "train.py", 0, typed="train.py --lr 1")
+    assert tried.next.startswith("pitstop tune train.py --lr 1 tries")
+    assert tried.where == ""
+    assert tell(recording(Row("above", 20)), [], "t", 0).next.startswith(
+        "nothing: the step is near"
+    )
+    assert tell(recording(Row("core", 40)), [], "t", 0).next.startswith("run it again when other")
 
 
 def test_a_run_on_a_cpu_has_no_row_for_the_memory_of_a_gpu():
@@ -56,6 +69,10 @@ def test_a_run_without_steps_has_a_report_too():
     report = tell(without_ledger(), [], "train.py", 1)
     assert "no undisturbed step" in report.verdict
     assert report.gain == ""
+    assert report.next.startswith("mend the script first")
+    for interrupted in (-2, 130):
+        report = tell(without_ledger(), [], "train.py", interrupted)
+        assert report.next.startswith("let it run until some steps are done")
 
 
 def run_of(count, device_ms=None, **evidence):

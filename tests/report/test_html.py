@@ -55,7 +55,7 @@ def test_charts_say_in_words_what_they_show():
     page = render(REPORT)
     labels = re.findall(r'role="img" aria-label="([^"]*)"', page)
     assert len(labels) == 3
-    assert "floor of the hardware 12.5 ms, 30 %." in labels[0]
+    assert "hardware at full speed 12.5 ms, 30 %." in labels[0]
     assert "median 41.0 ms" in labels[1]
 
 

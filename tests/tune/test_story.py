@@ -66,7 +66,7 @@ def test_the_waterfalls_stand_side_by_side_and_add_up():
     words = [" ".join(line.replace("█", "").split()) for line in lines[begin : begin + 5]]
     assert words == [
         "where the step goes untouched tuned most of it",
-        "floor of the hardware 60.0 ms 60.0 ms",
+        "hardware at full speed 60.0 ms 60.0 ms",
         "copies 0 ms 2.00 ms ▏",
         "waiting for data 40.0 ms 0 ms",
         "step 100 ms 62.0 ms",

@@ -18,7 +18,7 @@ from pitstop.diagnose.ceilings import by_the_ceilings
 from pitstop.diagnose.excerpts import Excerpts, read_excerpts
 from pitstop.diagnose.rank import diagnose
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.story import tell
+from pitstop.diagnose.story import by_signal, tell
 from pitstop.doctor.read import read_hardware
 from pitstop.profile.collect import collect
 from pitstop.profile.reached import why_unseen
@@ -29,7 +29,6 @@ Value = TypeVar("Value")
 
 MACHINE = "machine.json"
 SOURCE = "source.json"
-BY_SIGNAL = 128  # exit codes of shells from here on are signals
 MOST_FILES = 60  # of the user's that ran: a scan of these takes a second
 WATCH_IT = "profile the command that trains: SCRIPT, -m MODULE, torchrun or accelerate launch"
 NAMED = 3  # cleared suspicions, and files of open ones, said by name
@@ -75,11 +74,6 @@ def diagnosed(folder: Path, run: Run) -> Report:
 def _beside(path: Path, kind: type[Value]) -> Value:
     """What was written beside a recording; older ones lack some of it."""
     return store.load(path, kind) if path.exists() else kind()
-
-
-def by_signal(code: int | None) -> bool:
-    """Whether somebody ended the run: a signal did, or Ctrl-C, as Python and shells tell it."""
-    return code is None or code < 0 or code >= BY_SIGNAL
 
 
 def _on_the_source(merged: Merged) -> Iterator[str]:

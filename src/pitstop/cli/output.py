@@ -50,12 +50,17 @@ class Output:
         if self.path is None:
             return
         try:
-            text = renderer(self.format or by_suffix(self.path)).render(report)
-            store.write_text(self.path, text)
+            self.save(report)
         except Exception:
             show(report, "terminal", err)
             raise
         say(f"report written to {printable(str(self.path))}")
+
+    def save(self, report: Report) -> None:
+        """Write the report to its file, where one was asked for, and say nothing."""
+        if self.path:
+            text = renderer(self.format or by_suffix(self.path)).render(report)
+            store.write_text(self.path, text)
 
 
 def output_options(function: Function) -> Function:

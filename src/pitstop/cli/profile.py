@@ -5,17 +5,20 @@ from pathlib import Path
 
 import click
 
-from pitstop.cli.diagnosis import by_signal, diagnosed, keep_surroundings
+from pitstop.cli.diagnosis import diagnosed, keep_surroundings
 from pitstop.cli.failure import going_on, say
 from pitstop.cli.output import Output, output_options
+from pitstop.cli.watching import Watch
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable
-from pitstop.core.units import count
+from pitstop.diagnose.story import by_signal
 from pitstop.profile import launch, runs
-from pitstop.profile.options import ENOUGH, Options
+from pitstop.profile.options import Options
 from pitstop.profile.program import is_launcher
 from pitstop.profile.shown import hooks_shown
+
+FAILED = "the script ended with an error of its own before a step could be timed"
 
 EXAMPLES = """\b
 Examples:
@@ -91,30 +94,10 @@ def command(
         raise PitstopError(
             "--quick ends each rank by itself, and the others would wait: --steps 60"
         )
-    early = Early(folder, run, output, silent=quick)
-    code = launch.run(words, options, meanwhile=early.look)
+    with Watch(folder, run, output, options) as watch:
+        code = launch.run(words, options, meanwhile=watch.look)
     _report(folder, replace(run, exit_code=code), output)
     return launch.end_like(code)
-
-
-class Early:
-    """Says when enough was seen for a report, and writes the page then already."""
-
-    def __init__(self, folder: Path, run: runs.Run, output: Output, silent: bool) -> None:
-        self._folder, self._run, self._output = folder, run, output
-        self._over = silent  # the run ends then, and its report comes at once
-
-    def look(self) -> None:
-        """Look whether the recording has enough by now; once it has, not again."""
-        mark = self._folder / ENOUGH
-        if self._over or not mark.exists():
-            return
-        self._over = True
-        keep_surroundings(self._folder, self._run)
-        if self._output.path:
-            self._output.write(diagnosed(self._folder, self._run), err=True)
-        steps = count(int(mark.read_text()), "step")
-        say(f"{steps} seen: Ctrl-C gives the report, or it comes when the script ends")
 
 
 def _report(folder: Path, run: runs.Run, output: Output) -> None:
@@ -126,7 +109,7 @@ def _report(folder: Path, run: runs.Run, output: Output) -> None:
     with going_on():
         report = diagnosed(folder, run)
         if run.exit_code and not by_signal(run.exit_code) and not report.ledger:
-            say("pitstop: the script ended with an error of its own before a step could be timed")
-        else:
-            output.write(report, err=True, brief=True)
+            say(f"pitstop: {FAILED} (exit code {run.exit_code})")
+            return
+        output.write(report, err=True, brief=True)
         say(f"recorded in {printable(str(folder))}")

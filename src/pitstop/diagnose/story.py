@@ -40,17 +40,20 @@ CAUSES: dict[Cause, str] = {
     "layout": "layout conversion",
     "copy": "copies",
     "optimizer": "the optimizer",
-    "start": "starting small operations",
-    "above": "operations above their floor",
+    "start": "overhead of small operations",
+    "above": "operations below full speed",
     "precision": "a slower precision than it has",
 }
+BY_SIGNAL = 128  # exit codes of shells from here on are signals
 WORTH_SAYING = 0.05  # of the step: causes below this are left to the table
 MOST_CAUSES = 3
 FAR_UNEVEN = 1.5  # times the median: the mean is the more telling one
 UNEVEN = 1.1  # times the median: a mean above that has outliers which the table does not show
 NO_EXCERPTS = Excerpts()
 NEAR_THE_FLOOR = 0.7  # of the step
+TOO_BUSY = 0.3  # of the step without a core: what others do is the first thing to change
 MARK = "mark a step: `with pitstop.step(): ...` around the body of the loop"
+WAIT = "let it run until some steps are done: it was ended before its first one"
 MEND = "mend the script first: it ended before its first step"
 
 
@@ -92,14 +95,16 @@ def _verdict(evidence: Evidence, ledger: Ledger | None, name: str) -> str:
     if ledger is None:
         return f"{name}: no undisturbed step was finished, so there is no step time."
     said, mean_ms = f"{milliseconds(ledger.step_ms)} per step", evidence.mean_ms("total_ms")
+    busy = evidence.others if evidence.others and evidence.others >= BUSY else 0.0
+    if busy:
+        low, high = map(milliseconds, evidence.quartiles_ms())
+        said = f"{low} to {high} per step, {milliseconds(ledger.step_ms)} in the middle"
     if mean_ms > FAR_UNEVEN * ledger.step_ms:
         said += f", {milliseconds(mean_ms)} on average"
-    if evidence.others and evidence.others >= BUSY:
-        low, high = map(milliseconds, evidence.quartiles_ms())
-        said += f" ({low} to {high}: others use {percent(evidence.others)} of the cores)"
     if ledger.floor_ms:
-        said += f"; this machine could do it in {milliseconds(ledger.floor_ms)}"
-    return f"{name}: {said}."
+        said += f"; this machine needs at least {milliseconds(ledger.floor_ms)} for it"
+    first = f"Other programs use {percent(busy)} of this machine's cores. " if busy else ""
+    return f"{first}{name}: {said}."
 
 
 def _why(evidence: Evidence, ledger: Ledger | None) -> str:
@@ -111,10 +116,10 @@ def _why(evidence: Evidence, ledger: Ledger | None) -> str:
     said = [f"{percent(shares[cause])} {CAUSES[cause]}" for cause in named]
     large = [text for cause, text in zip(named, said, strict=True) if shares[cause] > WORTH_SAYING]
     large += [unseen] if (unseen := why_unseen(evidence, ledger)) else []
-    low, high = evidence.quartiles_ms()
-    spread = f"{count(len(evidence.steady), 'undisturbed step')}, half of them between "
-    spread += f"{milliseconds(low)} and {milliseconds(high)}; {_kind(evidence)}."
-    return f"{', '.join(large)}. {spread}" if large else spread
+    low, high = map(milliseconds, evidence.quartiles_ms())
+    measured = f"Measured on {count(len(evidence.steady), 'step')}, half of them between "
+    measured += f"{low} and {high}; {_kind(evidence)}."
+    return f"{', '.join(large)}. {measured}" if large else measured
 
 
 def _kind(evidence: Evidence) -> str:
@@ -132,7 +137,7 @@ def _next(
     if not evidence.steady and evidence.steps:
         return "record more steps"
     if not evidence.steps and code:
-        return MEND
+        return WAIT if by_signal(code) else MEND
     if ledger and why_unseen(evidence, ledger):
         return to_be_seen(evidence, ledger)
     if cured := _to_mend(findings):
@@ -143,7 +148,9 @@ def _next(
 def _what_is_left(ledger: Ledger | None, typed: str) -> str:
     """What to do where no finding says it."""
     if ledger and ledger.share(ledger.floor_ms or 0.0) >= NEAR_THE_FLOOR:
-        return "nothing: the step is near its floor; less work or faster hardware is what is left"
+        return "nothing: the step is near full speed; less work or faster hardware is what is left"
+    if ledger and ledger.share(ledger.total("core")) >= TOO_BUSY:
+        return "run it again when other programs leave it the cores, which it now waits for"
     return f"pitstop tune {typed} tries what a recording cannot tell: compile, precision, layout"
 
 
@@ -157,8 +164,9 @@ def _to_mend(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _where(findings: Sequence[Finding]) -> str:
-    known = [each for each in _to_mend(findings) or findings if each.span]
-    return next((f"{each.span.path}:{each.span.line}" for each in known if each.span), "")
+    """Where to do what comes next; nothing where that has no place."""
+    span = next((each.span for each in _to_mend(findings)), None)
+    return f"{span.path}:{span.line}" if span else ""
 
 
 def _others(evidence: Evidence) -> Iterator[str]:
@@ -192,6 +200,11 @@ def _remarks(evidence: Evidence, code: int | None) -> Iterator[str]:
 def _stacks(evidence: Evidence) -> Iterator[str]:
     for stack in evidence.stacks:
         yield from stack.expandtabs().splitlines()
+
+
+def by_signal(code: int | None) -> bool:
+    """Whether somebody ended the run: a signal did, or Ctrl-C, as Python and shells tell it."""
+    return code is None or code < 0 or code >= BY_SIGNAL
 
 
 def _signal(number: int) -> str:

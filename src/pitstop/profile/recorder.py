@@ -32,6 +32,7 @@ from pitstop.profile.notes import MOST_STEPS, Notes
 from pitstop.profile.numbered import Numbers
 from pitstop.profile.optimizers import Optimizers
 from pitstop.profile.options import ENOUGH, Options
+from pitstop.profile.pace import Pace
 from pitstop.profile.patch import Given, root_of
 from pitstop.profile.scope import Scope
 from pitstop.profile.steps import Steps
@@ -65,6 +66,7 @@ class Recorder:
         self._exchange = Exchange()
         self._cores = Cores()
         self._scope = Scope(options, lambda: self.clock.phase)
+        self._pace = Pace(options.folder)
         self.numbers = Numbers(self._writer)
         self.loaders = Loaders(self.numbers.next, self._writer)
         self.optimizers = Optimizers()
@@ -405,6 +407,7 @@ class Recorder:
         self._gradient_norm = self._scale = None
 
     def _at_step_end(self, done: int) -> None:
+        self._pace.step_ended(done, self.clock.cursor_us)
         now = not self.clock.at_us  # what is past cannot end the run
         if now and not self._told and self._scope.has_seen_enough(done):
             self._tell(done)

@@ -7,8 +7,6 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pitstop.core.evidence import Line
-from pitstop.core.finding import Finding
 from pitstop.core.ledger import Ledger
 from pitstop.core.printable import printable_value
 from pitstop.core.report import Report
@@ -27,7 +25,7 @@ class OperationRow:
     """One operation at one line: the time it took, and the least it could take."""
 
     what: str
-    where: Line
+    place: str  # its line; where one line calls the whole model, its module
     calls: int
     ms: float
     floor_ms: float
@@ -46,7 +44,7 @@ def render(report: Report) -> str:
     )
     environment.filters.update(
         milliseconds=milliseconds, percent=percent, bytes=binary_bytes, count=count, rate=rate,
-        place=_place, stake=wording.stake, short=waterfall.short_place, coded=_coded,
+        place=wording.place, stake=wording.stake, dearest=waterfall.dearest, coded=_coded,
         drawing=charts.drawing,
     )  # fmt: skip
     first = report.ranks[0] if report.ranks else None
@@ -80,24 +78,20 @@ def _coded(text: str) -> Markup:
     )
 
 
-def _place(finding: Finding) -> str:
-    """Where a finding is; a run knows no columns."""
-    told = wording.place(finding)
-    return told.rpartition(":")[0] if finding.span and finding.confidence == "measured" else told
-
-
 def _operations(ledger: Ledger) -> Iterator[OperationRow]:
-    """Operations by what they take above their floor, dearest first."""
-    found: dict[tuple[str, Line], list[float]] = {}
+    """Operations by what they take beyond their time at full speed, dearest first."""
+    found: dict[tuple[str, str], list[float]] = {}
+    by_module = ledger.lies_behind_one_line
     for row in ledger.rows:
         if waterfall.is_idle(row.cause) or not row.what:
             continue
-        sums = found.setdefault((row.what, row.where), [0, 0.0, 0.0])
+        place = row.module if by_module and row.module else waterfall.short_place(row.where)
+        sums = found.setdefault((row.what, place), [0, 0.0, 0.0])
         sums[0] = max(sums[0], row.calls)
         sums[1] += row.ms
         sums[2] += row.ms if row.cause == "floor" else 0.0
     rows = [
-        OperationRow(what, where, int(calls), ms, floor, ms - floor)
-        for (what, where), (calls, ms, floor) in found.items()
+        OperationRow(what, place, int(calls), ms, floor, ms - floor)
+        for (what, place), (calls, ms, floor) in found.items()
     ]
     yield from sorted(rows, key=lambda row: -row.above_ms)[:MOST_OPERATIONS]

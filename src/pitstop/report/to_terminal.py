@@ -1,16 +1,19 @@
 """Terminal: verdict first, then the items, findings and trials, in colour where there is colour."""
 
+import textwrap
 from collections.abc import Iterable, Iterator
 
 from rich import table as rich_table
-from rich.console import Console, JustifyMethod, RenderableType
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from pitstop.core.finding import Finding
 from pitstop.core.printable import printable_value
 from pitstop.core.report import Report, Table
-from pitstop.core.units import count, milliseconds
-from pitstop.report.waterfall import BAR, dearest, drawn, is_idle, with_second_column
+from pitstop.core.units import count
+from pitstop.report.branches import tree_lines
+from pitstop.report.ledger_lines import ledger_lines
+from pitstop.report.shortened import cut_end
 from pitstop.report.wording import (
     TRIED,
     closing,
@@ -27,7 +30,6 @@ from pitstop.report.wording import (
 
 SUFFIX = ".txt"
 MARK = "Verdict  "  # in what was written by this
-LONGEST_NAME = 20  # of a file, in a column that has room for eight more at least
 STYLES = {
     "ok": "green",
     "warn": "yellow",
@@ -47,9 +49,6 @@ STYLES = {
     "inconclusive": "yellow",
 }
 PLAIN_WIDTH = 100  # where there is no terminal to ask
-MOST, PADDING = "most of it", 2
-LEDGER_COLUMNS = {"where the step goes": 29, "time": 7, "share": 5, "": BAR, MOST: 0}
-TUNED_COLUMNS = {"where the step goes": 29, "untouched": 9, "tuned": 7, "": BAR, MOST: 0}
 EXCERPTS = 3  # findings shown with their source; the page has them all
 
 
@@ -84,7 +83,8 @@ def _parts(report: Report, width: int) -> Iterator[RenderableType]:
 def _screen(report: Report, width: int) -> Iterator[RenderableType]:
     """The answer, where the step goes, and what to do about it first."""
     yield _headline(report)
-    yield from _spaced(_ledger(report, width), *map(_first_finding, first(report)), _rest(report))
+    findings = (_first_finding(each, width) for each in first(report))
+    yield from _spaced(_ledger(report, width), *findings, _rest(report))
 
 
 def _spaced(*sections: Iterable[RenderableType]) -> Iterator[RenderableType]:
@@ -94,17 +94,29 @@ def _spaced(*sections: Iterable[RenderableType]) -> Iterator[RenderableType]:
         yield from ("", *parts) if parts else ()
 
 
-def _first_finding(finding: Finding) -> Iterator[Text]:
+def _first_finding(finding: Finding, width: int) -> Iterator[Text]:
     """How sure and how dear, what and where, its line of source, and what to do."""
     tags = ", ".join(filter(None, (finding.severity, finding.confidence, stake(finding))))
-    head = Text.assemble((f"{finding.code} ", STYLES[finding.severity]), (tags, "bold"))
-    yield head
-    yield Text(f"  {place(finding)}  {finding.message}" if place(finding) else finding.message)
+    yield Text.assemble((f"{finding.code} ", STYLES[finding.severity]), (tags, "bold"))
+    said = f"{place(finding)}  {finding.message}" if place(finding) else finding.message
+    yield Text(_hanging(said, "  ", width))
     for line in finding.excerpt:
         if line.startswith(">"):
-            yield Text(f"    {line}", style="dim")
+            yield Text(cut_end(f"    {line}", width), style="dim")
     if finding.cure:
-        yield Text(f"  → {finding.cure}", style="green")
+        yield Text(_hanging(finding.cure, "  → ", width), style="green")
+
+
+def _hanging(text: str, mark: str, width: int) -> str:
+    """Lines below one another behind their mark; a path is never broken, so it can be copied."""
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=mark,
+        subsequent_indent=" " * len(mark),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _rest(report: Report) -> Iterator[Text]:
@@ -136,28 +148,13 @@ def _checks(report: Report) -> Iterator[Text]:
 
 
 def _ledger(report: Report, width: int) -> Iterator[RenderableType]:
-    """From the floor up to the step: each cause, its time, a bar, its dearest line.
-
-    Beside the time stands its share or, of a tuned script, the time with all that was kept.
-    """
-    ledger, after = report.ledger, report.after
-    if ledger is None:
+    """Where the step goes and, where one line calls the whole model, which modules it goes to."""
+    if report.ledger is None:
         return
-    table = rich_table.Table(box=None, padding=(0, PADDING, 0, 0))
-    columns = TUNED_COLUMNS if after else LEDGER_COLUMNS
-    room = max(0, width - sum(columns.values()) - PADDING * len(columns))
-    for title, least in columns.items():
-        justify: JustifyMethod = "left" if title in {*list(columns)[::3], MOST} else "right"
-        # Numbers keep their columns, however long the name of what takes the time is.
-        table.add_column(title, justify=justify, no_wrap=True, width=least or room, overflow="crop")
-    for bar, second in with_second_column(ledger, after):
-        style = "green" if bar.cause == "floor" else "yellow" if is_idle(bar.cause) else "cyan"
-        mostly = dearest(bar, LONGEST_NAME)
-        table.add_row(bar.label, milliseconds(bar.ms), second, Text(drawn(bar), style), mostly)
-    second = milliseconds(after.step_ms) if after else "100 %"
-    total = (Text(each, "bold") for each in ("step", milliseconds(ledger.step_ms), second))
-    table.add_row(*total, "", "")
-    yield table
+    yield from ledger_lines(report.ledger, report.after, width)
+    if report.ledger.lies_behind_one_line and report.ranks:
+        tree = tree_lines(report.ranks[0])
+        yield from map(Text, ["", *(cut_end(line, width) for line in tree)] if tree else ())
 
 
 def _tables(report: Report) -> Iterator[RenderableType]:

@@ -1,4 +1,4 @@
-"""Waterfall: the ledger as steps from the hardware's floor up to the whole step."""
+"""Waterfall: the ledger as steps from the hardware at full speed up to the whole step."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from pathlib import PurePath
 from pitstop.core.evidence import Line
 from pitstop.core.ledger import IDLE, Cause, Ledger, Row
 from pitstop.core.units import milliseconds, percent
+from pitstop.report.shortened import cut_end, cut_front
 
 ORDER: tuple[Cause, ...] = (
     "floor",
@@ -29,12 +30,12 @@ ORDER: tuple[Cause, ...] = (
     "data",
 )
 LABELS: dict[Cause, str] = {
-    "floor": "floor of the hardware",
-    "unmeasured": "busy, floor unknown",
+    "floor": "hardware at full speed",
+    "unmeasured": "busy, full speed unknown",
     "unseen": "GPU not measured",
     "precision": "slower precision than it has",
-    "above": "kernels above their floor",
-    "start": "starting small operations",
+    "above": "kernels below full speed",
+    "start": "overhead of small operations",
     "optimizer": "optimizer",
     "copy": "copies",
     "layout": "layout conversion",
@@ -45,18 +46,21 @@ LABELS: dict[Cause, str] = {
     "sync": "idle: after a synchronisation",
     "core": "idle: waiting for a core",
     "python": "idle: Python",
-    "idle": "idle: nothing tells why",
+    "idle": "idle: cause unknown",
     "data": "idle: waiting for data",
 }
 ON_CPU: dict[Cause, str] = {
-    "above": "operations above their floor",
+    "above": "operations below full speed",
     "core": "waiting for a core",
     "python": "Python outside torch",
-    "idle": "outside torch, nobody looked",
+    "idle": "outside torch, cause unknown",
     "unseen": "not inspected",
     "data": "waiting for data",
 }
+SHORTEST_WHAT = 4  # characters of an operation; less of it says nothing
+HALF_A_BLOCK = 0.5  # of a bar: what is shorter gets a thin line
 BAR = 20  # characters of the longest bar
+LONGEST_NAME = 24  # of a file with its line, where an operation needs room beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,25 +109,31 @@ def label(cause: Cause, ledger: Ledger) -> str:
     return ON_CPU.get(cause, LABELS[cause]) if ledger.device == "cpu" else LABELS[cause]
 
 
-def drawn(bar: Bar) -> str:
+def drawn(bar: Bar, size: int = BAR) -> str:
     """The bar in characters, floating where the waterfall has come to."""
-    begin, end = min(round(bar.begin * BAR), BAR - 1), round(bar.end * BAR)
-    return " " * begin + ("█" * (end - begin) or "▏")
+    begin, end = min(round(bar.begin * size), max(0, size - 1)), round(bar.end * size)
+    tiny = (bar.end - bar.begin) * size < HALF_A_BLOCK
+    return " " * begin + ("▏" if tiny or end <= begin else "█" * (end - begin))
 
 
-def dearest(bar: Bar, longest: int = 99) -> str:
-    """The line and operation that most of a bar is made of; a narrow screen cuts off the end.
+def dearest(bar: Bar, room: int = 99) -> str:
+    """The line and operation that most of a bar is made of, in so many characters.
 
-    Where one line calls the whole model, it is the module and the operation. A file's name may be
-    cut off at its front, to leave the line its place.
+    Where one line calls the whole model, it is the module and the operation. The number of a line
+    is never cut: a name gives way at its front, then the operation at its end.
     """
+    what, line = bar.dearest.what, bar.dearest.where
     if bar.module:
-        return " ".join(word for word in (bar.module, bar.dearest.what) if word)
-    line = bar.dearest.where
-    name = PurePath(line.path).name
-    name = name if len(name) <= longest else f"…{name[1 - longest :]}"
-    place = f"{name}:{line.line}" if line.path else ""
-    return " ".join(word for word in (place, bar.dearest.what) if word)
+        module = cut_front(bar.module, max(room - len(what) - 1, room // 2))
+        return cut_end(f"{module} {what}", room)
+    if not line.path:
+        return cut_end(what, room)
+    number, name = f":{line.line}", PurePath(line.path).name
+    whole = len(name) + len(number) + 1 + len(what) <= room
+    longest = room if whole else min(LONGEST_NAME, room)
+    place = f"{cut_front(name, longest - len(number))}{number}"
+    left = room - len(place) - 1
+    return f"{place} {cut_end(what, left)}".rstrip() if left >= SHORTEST_WHAT else place
 
 
 def short_place(line: Line) -> str:

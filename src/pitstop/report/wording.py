@@ -25,9 +25,11 @@ def headline(report: Report) -> list[tuple[str, str]]:
 
 
 def place(finding: Finding) -> str:
-    """Where a finding is: ``path:line:column``, or the item it is about."""
+    """Where a finding is: ``path:line:column``, or the item it is about; a run knows no columns."""
     if finding.span is None:
         return finding.item
+    if finding.confidence == "measured":
+        return f"{finding.span.path}:{finding.span.line}"
     return f"{finding.span.path}:{finding.span.line}:{finding.span.column}"
 
 

@@ -20,7 +20,7 @@ def test_off_with_one_shape_costs_what_is_above_the_floor_at_most():
     assert (finding.code, finding.span.line, finding.saving) == ("PIT408", 9, 0.2)
     assert finding.message == (
         "cudnn.benchmark is off, all batches have one shape, and convolutions take 20.0 ms of "
-        "100 ms above their floor."
+        "100 ms beyond full speed."
     )
 
 

@@ -54,7 +54,7 @@ def cudnn_benchmark_misused(recording: Recording) -> Iterator[Finding]:
     if one_shape and not searches and ledger.share(ms) >= WORTH_MENTIONING:
         yield Finding(
             f"cudnn.benchmark is off, all batches have one shape, and convolutions take "
-            f"{of_step(ms, ledger)} above their floor.",
+            f"{of_step(ms, ledger)} beyond full speed.",
             span=span(max(rows, key=lambda row: row.ms).where),
             cure="torch.backends.cudnn.benchmark = True",
             confidence="measured",
