@@ -62,8 +62,8 @@ class Script:
             toggles=name not in FRESH,
             when=when,
         )
-        takes_s = self.compile_s if name == "compile" else 0.0
-        return Candidate(change, ({},), told[1], "PIT000" if told[1] else "", takes_s)
+        setup_s = self.compile_s if name == "compile" else 0.0
+        return Candidate(change, ({},), told[1], "PIT000" if told[1] else "", (setup_s,))
 
     def best_s(self) -> float:
         """A step with all that helps."""
@@ -167,6 +167,10 @@ class Simulated:
     def draws_otherwise(self, changes: Changes) -> bool:
         """No."""
         return not isinstance(changes, tuple)
+
+    def setup_s(self, on: Changes) -> float | None:
+        """Nobody knows."""
+        return None if isinstance(on, tuple) else 0.0
 
     def left_s(self) -> float:
         """By the counted clock."""

@@ -83,6 +83,7 @@ TreeSpec = _pytree.TreeSpec
 tree_flatten = _pytree.tree_flatten
 tree_iter = _pytree.tree_iter
 tree_leaves = _pytree.tree_leaves
+tree_map = _pytree.tree_map
 tree_unflatten = _pytree.tree_unflatten
 
 # Attributes, asked for by ``getter(owner)``

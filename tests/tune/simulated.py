@@ -19,13 +19,23 @@ from pitstop.tune.twins import Twins
 from pitstop.tune.weigh import by_blocks
 
 
-def candidate(name, promised=None, *, toggles=True, rivals=(), options=({},), late=False):
+def candidate(
+    name,
+    promised=None,
+    *,
+    toggles=True,
+    rivals=(),
+    options=({},),
+    late=False,
+    beside=(),
+    setups_s=(),
+):
     """A change that does nothing by itself: the simulation knows what it would do."""
-    when = When(rivals=rivals, late=late)
+    when = When(rivals=rivals, late=late, beside=beside)
     change = Change(
         *(name, "rounding", ("time", "memory"), "", lambda _: None), toggles=toggles, when=when
     )
-    return Candidate(change, tuple(options), promised, "PIT000" if promised else "")
+    return Candidate(change, tuple(options), promised, "PIT000" if promised else "", setups_s)
 
 
 @dataclass
@@ -42,6 +52,7 @@ class Simulated:
     twins_work: bool = True
     interrupt_at: int = 10**9
     peaks_gib: dict = field(default_factory=dict)
+    setups_s: dict = field(default_factory=dict)
     log: list = field(default_factory=list)
     reserve_s: float = 0.0
     whole: bool = False
@@ -78,6 +89,9 @@ class Simulated:
 
     def draws_otherwise(self, _):
         return False
+
+    def setup_s(self, on):
+        return self.setups_s.get(on[-1].name) if on else None
 
     def left_s(self):
         return self.budget_s - self.clock_s

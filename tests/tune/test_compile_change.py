@@ -99,6 +99,13 @@ def test_gets_past_checkpoints_with_drop_path_inside_the_blocks(scope, folder):
     assert ran.numbers == run(folder, INSIDE).numbers
 
 
+def test_blocks_that_are_alike_are_compiled_once(folder):
+    alike = f"{MODEL}\ntrain([0.0] * 6, [8] * 6)\n"
+    ran = run(folder, alike, ("compile", {"scope": "blocks", **EAGER}))
+    assert (ran.outcome.applied, graphs(ran)) == (6, 1)
+    assert ran.numbers == run(folder, alike).numbers
+
+
 def test_a_checkpoint_around_a_block_is_left_to_the_script(folder):
     ran = run(folder, AROUND, ("compile", {"scope": "blocks", **EAGER}))
     assert ran.code == 0, ran.complained

@@ -1,5 +1,8 @@
 """Which changes are tried, and in which order."""
 
+import sys
+from dataclasses import replace
+
 import pytest
 
 import pitstop.tune.changes
@@ -18,6 +21,7 @@ from pitstop.core.evidence import (
 from pitstop.core.finding import Finding
 from pitstop.tune.change import Facts, find_change, load_changes
 from pitstop.tune.search.order import Choice, choose, facts_of, rival
+from pitstop.tune.to_compile import operations
 
 CHANGES = load_changes(pitstop.tune.changes)
 
@@ -181,21 +185,68 @@ def test_an_optimizer_whose_kernels_take_long_is_fused_though_python_is_soon_don
     assert "fused-optimizer" in names(facts)
 
 
-@pytest.mark.parametrize(
-    ("operations", "models", "first"),
-    [(1000, 1, "whole"), (1000, 2, "blocks"), (2000, 1, "blocks")],
-)
-def test_blocks_are_compiled_first_where_the_whole_would_take_minutes(operations, models, first):
-    """Batches that are accumulated call a model again, and nothing is compiled for that."""
-    tops = [ModuleCall(f"net{number % models}", "Net", NOWHERE, -1, "") for number in range(4)]
-    inner = [ModuleCall("net.block", "Block", NOWHERE, number, "") for number in range(4)]
-    work = [
-        Operation("aten.mm.default", NOWHERE, "", operations, 1.0, call=4 + number, backward=back)
-        for number in range(4)
-        for back in (False, True)
+def network(paths, accumulated=1, shapes="[8]", device="cpu"):
+    """Calls of a network of blocks, each of a product in a layer of torch's own, and a head."""
+    calls, work = [], []
+    for _ in range(accumulated):
+        top = len(calls)
+        calls.append(ModuleCall("net", "Net", NOWHERE, -1, shapes, parameters=99))
+        for path in (*paths, "net.head"):
+            kind = "Head" if path == "net.head" else "Block"
+            calls.append(ModuleCall(path, kind, NOWHERE, top, shapes, parameters=8))
+            layer = ModuleCall(f"{path}.lin", "Linear", NOWHERE, len(calls) - 1, "", parameters=8)
+            calls.append(layer)
+            for backward in (False, True):
+                product = Operation("aten.mm.default", NOWHERE, "", 10, 1.0, call=len(calls) - 1)
+                work.append(replace(product, backward=backward))
+    settings = Settings(device)
+    return trained(calls=tuple(calls), operations=tuple(work), settings=settings)
+
+
+def test_blocks_that_repeat_are_compiled_first_and_a_network_without_them_as_a_whole():
+    scopes = [
+        [each["scope"] for each in find_change("compile").tries(Facts(network(paths)))]
+        for paths in (("net.0", "net.1"), ("net.0",))
     ]
-    facts = Facts(trained(calls=(*tops, *inner), operations=tuple(work)))
-    assert next(each["scope"] for each in find_change("compile").tries(facts)) == first
+    assert scopes == [["blocks", "whole"], ["whole"]]
+
+
+def test_to_compile_takes_one_block_of_each_kind_and_batches_that_are_accumulated_cost_nothing():
+    twelve = [f"net.{number}" for number in range(12)]
+    once, again = network(twelve), network(twelve, accumulated=4)
+    for seen in (once, again):
+        assert operations(seen, "blocks") == 10
+        assert operations(seen, "whole") == 130
+    takes_s = find_change("compile").when.takes_s
+    on_cpu, on_gpu = (
+        takes_s(each, {"scope": "whole"}) for each in (once, network(twelve, 1, device="cuda"))
+    )
+    assert takes_s(once, {"scope": "blocks"}) < on_cpu / 3
+    assert on_gpu < on_cpu  # there g++ builds every kernel
+
+
+def test_a_compiler_that_takes_longer_than_all_steps_of_an_inference_is_not_tried():
+    useless = find_change("compile").when.useless
+    seen = replace(network(["net.0", "net.1"]), step_kind="module", steps=(Step(100.0),) * 8)
+
+    def batches(number, starts=1):
+        return replace(seen, loaders=(Loader("D", 0, per_epoch=number, starts=starts),))
+
+    assert useless(batches(100)) == "it takes about 37 s, and all steps of the script 10.0 s"
+    assert not useless(batches(10_000))
+    assert not useless(batches(100, starts=2))  # it goes on, nobody knows for how long
+    assert not useless(replace(batches(100), step_kind="optimizer"))
+
+
+def test_nothing_is_compiled_where_there_is_no_compiler(monkeypatch):
+    impossible = find_change("compile").when.impossible
+    assert not impossible(Evidence())
+    monkeypatch.setenv("PATH", "")
+    assert (
+        impossible(Evidence()) == "torch.compile needs a C++ compiler and finds none: install g++"
+    )
+    monkeypatch.setenv("CXX", sys.executable)
+    assert not impossible(Evidence())
 
 
 @pytest.mark.parametrize(
@@ -212,7 +263,8 @@ def test_blocks_are_compiled_first_where_the_whole_would_take_minutes(operations
 )
 def test_blocks_are_compiled_for_one_shape_where_there_is_one(loaders, inputs, fixed):
     loaders = tuple(Loader("D", 0, trains=x, batch_shapes=y) for x, y in loaders)
-    calls = tuple(ModuleCall("net", "Net", NOWHERE, -1, each) for each in inputs)
+    inner = [ModuleCall(f"net.{x}", "Block", NOWHERE, 0, "", parameters=1) for x in range(2)]
+    calls = (*(ModuleCall("net", "Net", NOWHERE, -1, each) for each in inputs), *inner)
     tries = find_change("compile").tries(Facts(trained(loaders=loaders, calls=calls)))
     (blocks,) = (each for each in tries if each["scope"] == "blocks")
     assert blocks == ({"scope": "blocks", "dynamic": False} if fixed else {"scope": "blocks"})
@@ -229,5 +281,6 @@ def test_what_is_compiled_inside_checkpoints_needs_one():
         calls: [each["scope"] for each in compiles.tries(Facts(trained(calls=calls)))]
         for calls in ((), (plain,), (plain, again))
     }
-    assert scopes[plain,] == ["whole", "blocks"]
-    assert scopes[plain, again] == scopes[()] == ["whole", "blocks", "inside-checkpoints"]
+    assert scopes[plain,] == ["whole"]
+    assert scopes[plain, again] == ["whole", "inside-checkpoints"]
+    assert scopes[()] == ["blocks", "whole", "inside-checkpoints"]

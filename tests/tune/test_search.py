@@ -106,6 +106,42 @@ def test_of_several_sets_of_options_the_fastest_is_kept():
     assert [each.options for each in found.kept] == [{"threads": 1}]
 
 
+def compiled_first_slow(on):
+    """A layout that helps a compiler alone."""
+    if "compile" in on:
+        return 50.0 if "channels-last" in on else 90.0
+    return 104.0 if "channels-last" in on else 100.0
+
+
+COMPILE = candidate("compile", late=True, beside=("channels-last",), setups_s=(30.0,))
+
+
+def test_a_layout_that_is_no_gain_by_itself_is_tried_beside_a_compiler_and_kept():
+    bench = Simulated(compiled_first_slow, setups_s={"compile": 24.0})
+    found = search(bench, LAST, COMPILE)
+    assert names(found) == ["channels-last", "compile"]
+    assert verdicts(found) == {"channels-last": "kept", "compile": "kept"}
+    notes = {each.change: each.note for each in found.trials}
+    assert notes["channels-last"] == "no gain by itself, part of compile"
+    assert notes["compile"].startswith("its first step takes 24 s: pays after 4")
+
+
+def test_where_they_are_no_gain_together_a_compiler_is_tried_by_itself():
+    alone = lambda on: 80.0 if set(on) == {"compile"} else 120.0 if on else 100.0  # noqa: E731
+    assert names(search(Simulated(alone), LAST, COMPILE)) == ["compile"]
+    bench = Simulated(compiled_first_slow, wrong=("channels-last",))
+    assert names(search(bench, LAST, COMPILE)) == ["compile"]
+
+
+@pytest.mark.parametrize(("took_s", "second"), [(20.0, True), (200.0, False)])
+def test_what_one_compiler_took_tells_whether_there_is_room_for_the_next(took_s, second):
+    options = ({"scope": "blocks"}, {"scope": "whole"})
+    compiles = candidate("compile", late=True, options=options, setups_s=(20.0, 60.0))
+    bench = Simulated(gains(compile=0.3), setups_s={"compile": took_s})
+    found = search(bench, compiles)
+    assert ("compile scope=whole" in found.untried) != second
+
+
 def test_a_rival_of_what_is_kept_is_not_tried():
     found = search(Simulated(gains(bf16=0.4)), BF16, candidate("fp16", rivals=("bf16",)))
     assert found.trials[-1].note == "bf16 is kept"

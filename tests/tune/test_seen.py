@@ -105,10 +105,20 @@ def test_a_first_run_that_was_not_looked_at_closely_tells_nothing(name):
 
 
 @pytest.mark.parametrize(
-    ("device", "launching_ms", "graphs"), [("cuda", 40, True), ("cuda", 10, False), ("cpu", 40, 0)]
+    ("device", "launching_ms", "kind", "captured"),
+    [
+        ("cuda", 40, "module", ["blocks", "whole"]),
+        ("cuda", 40, "optimizer", ["whole"]),  # blocks may not: a backward pass may be open
+        ("cuda", 10, "module", []),
+        ("cpu", 40, "module", []),
+    ],
 )
-def test_cuda_graphs_are_tried_where_a_gpu_waits_for_launches(device, launching_ms, graphs):
+def test_what_is_compiled_is_captured_first_where_a_gpu_waits_for_launches(
+    device, launching_ms, kind, captured
+):
     gaps = (Gap("launch", 1e3 * launching_ms, 400), Gap("python", 50e3, 2))
-    evidence = Evidence(gaps=gaps, timeline_ms=100.0)
+    evidence = Evidence(step_kind=kind, gaps=gaps, timeline_ms=100.0)
     tried = find_change("compile").tries(Facts(evidence, device))
-    assert ({"scope": "whole", "mode": "reduce-overhead"} in tried) == graphs
+    modes = [each.get("mode", "") for each in tried]
+    assert [each["scope"] for each in tried if "mode" in each] == captured
+    assert modes == sorted(modes, reverse=True)

@@ -2,7 +2,6 @@
 
 import ast
 import builtins
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,19 +9,14 @@ from pitstop.core.evidence import ModuleCall
 from pitstop.scan.scopes import reaching
 from pitstop.scan.source import Source
 from pitstop.scan.vocabulary import TENSOR_METHODS
+from pitstop.tune.seen import LAYER
 from pitstop.tune.sites import Left, Sites, calls_at
 
 # Methods of a model that return it, or that belong to setting it up.
 SETTLING = {"to", "cuda", "cpu", "eval", "train", "half", "float", "bfloat16", "compile", "apply"}
-SETTLING |= {"requires_grad_", "load_state_dict", "double"}
+SETTLING |= {"requires_grad_", "load_state_dict", "double", "register_forward_pre_hook"}
 PLAIN_METHODS = {*TENSOR_METHODS, "append", "extend", "items", "keys", "values", "get", "update"}
 PLAIN_METHODS |= {"backward", "item", "tolist", "numpy", "format", "join", "step", "zero_grad"}
-# Layers of torch's own that have weights: models are made of them.
-LAYER = re.compile(
-    r"(Lazy)?(Linear|(Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d)|Bilinear|Embedding(Bag)?"
-    r"|(SyncBatch|Group|Layer|RMS)Norm|PReLU|MultiheadAttention|NonDynamicallyQuantizableLinear"
-    r"|Transformer((En|De)coder(Layer)?)?|Sequential|(RNN|LSTM|GRU)(Cell)?"
-)
 MOST_MAKERS = 3  # functions between a class and the name that its object gets
 
 

@@ -41,9 +41,10 @@ class When:
     rivals: tuple[str, ...] = ()  # kept changes beside which it makes no sense
     like: tuple[str, ...] = ()  # where one of these fails, or is no gain, so is it
     impossible: Callable[[Evidence], str] = lambda _: ""  # why not, whatever a finding promises
-    takes_s: Callable[[Evidence], float] = lambda _: 0.0  # until its first step is done, about
+    takes_s: Callable[[Evidence, Options], float] = lambda *_: 0.0  # until its first step is done
     late: bool = False  # each run with it starts slowly: it comes after all that do not
     usual: float = 0.01  # share of the step that it may bring where nothing is promised
+    beside: tuple[str, ...] = ()  # changes that are no gain by themselves, and may be one with it
 
 
 ALWAYS = When()

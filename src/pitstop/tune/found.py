@@ -18,6 +18,7 @@ class Asked:
     limit_bytes: int | None = None  # of the GPU; null without one
     metrics: tuple[Quantity, ...] = ()
     precision: str = "float32"  # what the script computes in by itself, at its coarsest
+    epoch: int | None = None  # its steps; null where no loader tells
 
 
 @dataclass(frozen=True, slots=True)

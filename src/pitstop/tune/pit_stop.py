@@ -35,7 +35,7 @@ from pitstop.tune.sandbox import folders
 from pitstop.tune.screen import Screen
 from pitstop.tune.search.order import Candidate, Candidates, Choice, choose, facts_of
 from pitstop.tune.search.search import Search
-from pitstop.tune.seen import own_precision
+from pitstop.tune.seen import own_precision, steps_of_epoch
 from pitstop.tune.session import Session
 from pitstop.tune.story import About, proved, tell
 from pitstop.tune.track import RunError
@@ -145,7 +145,8 @@ def _course(
 def _search(asked: Session, course: Course, tuned: Path, profile: Report, screen: Screen) -> Result:
     chosen = _chosen(asked, profile, list(course.changes.values()))
     screen.say(expected(chosen.chosen))
-    wishes = Asked(asked.goal, _limit_bytes(profile), course.metrics, course.precision)
+    epoch = steps_of_epoch(profile.ranks[0])
+    wishes = Asked(asked.goal, _limit_bytes(profile), course.metrics, course.precision, epoch)
     bench = _bench(course, chosen.chosen, profile, screen)
     fresh = FreshRuns(course, screen.running)
 

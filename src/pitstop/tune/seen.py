@@ -1,21 +1,23 @@
 """Seen: what the operations of the first run tell, for changes that need not be tried then."""
 
-from collections import Counter
+import re
 from collections.abc import Iterator
 
 from pitstop.core.evidence import Evidence, ModuleCall
 from pitstop.diagnose.attention import TORCHS_OWN
-from pitstop.diagnose.calls import call_tree
 from pitstop.diagnose.operations import EMPTYING, short
 from pitstop.diagnose.precision import PRODUCTS, in_float32
 
+# Layers of torch's own that have weights: models are made of them.
+LAYER = re.compile(
+    r"(Lazy)?(Linear|(Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d)|Bilinear|Embedding(Bag)?"
+    r"|(SyncBatch|Group|Layer|RMS)Norm|PReLU|MultiheadAttention|NonDynamicallyQuantizableLinear"
+    r"|Transformer((En|De)coder(Layer)?)?|Sequential|(RNN|LSTM|GRU)(Cell)?"
+)
 ALIKE = 2  # shapes of batches: the last one of an epoch is smaller
 GROWS = 0.01  # of the memory reserved on a GPU: a single small tensor may come late
 LAUNCHING = 0.25  # of the step: CUDA graphs take longer to compile, and keep memory
 LITTLE = 0.01  # of the step: nothing below counts as a difference
-COMPILER_S = 15.0  # that torch.compile takes for next to nothing
-OPERATION_S = 0.05  # for each operation, about; up to 0.2 s
-MANY = 1500  # operations of all models, each called once: one takes up to 0.2 s to compile
 WAITS = 0.02  # of the step: what a loader could save at most; below this it is not worth a trial
 
 
@@ -99,29 +101,11 @@ def compiles_itself(evidence: Evidence) -> str:
     return "the script compiles by itself" if evidence.compiled else ""
 
 
-def takes_minutes(evidence: Evidence) -> bool:
-    """Whether all that the models compute is so much that to compile it takes minutes."""
-    return _operations(evidence) > MANY
-
-
-def compiling_s(evidence: Evidence) -> float:
-    """About how long it takes to compile all that the models compute, forward and backward."""
-    return COMPILER_S + OPERATION_S * _operations(evidence)
-
-
-def _operations(evidence: Evidence) -> int:
-    """Operations of all models, each called once."""
-    tree = call_tree(evidence)
-    in_call: Counter[int] = Counter()
-    for each in evidence.operations:
-        if each.call >= 0 and not each.backward:
-            *_, outermost = each.call, *tree.above(each.call)
-            in_call[outermost] += each.calls
-    models: dict[str, int] = {}
-    for place, operations in in_call.items():
-        path = evidence.calls[place].path
-        models[path] = max(operations, models.get(path, 0))
-    return sum(models.values())
+def steps_of_epoch(evidence: Evidence) -> int | None:
+    """How many batches the loader gives that is learned from, or the only one there is."""
+    loaders = [each for each in evidence.loaders if each.trains] or evidence.loaders
+    known = {each.per_epoch for each in loaders}
+    return known.pop() if len(known) == 1 else None
 
 
 def one_shape(evidence: Evidence) -> bool:

@@ -60,6 +60,9 @@ class Bench(Protocol):
     def draws_otherwise(self, changes: Changes) -> bool:
         """Whether random numbers have fallen elsewhere with them."""
 
+    def setup_s(self, on: Changes) -> float | None:
+        """How much longer the first step with these took than the next; null if nobody knows."""
+
     def left_s(self) -> float:
         """How much of the budget is left."""
 
@@ -104,6 +107,7 @@ class LiveBench:
         self._process: Process | None = None
         self._outcomes: dict[str, Outcome] = {}  # by what people call a change
         self._settled: list[Changes] = []  # sets of changes that have run before
+        self._setups_s: dict[Changes, float] = {}  # in the first twin with these changes
         self.starts = 0
         self._without_waits = False
         self.reserve_s = 0.0
@@ -112,6 +116,7 @@ class LiveBench:
     def twins(self, on: Changes, number: int, kind: Kind) -> Twins:
         """Some, as far as they are not plainly wrong."""
         found: list[Answer] = []
+        took_s: list[float] = []
         for seed in range(number):
             others = seed + number * (kind.draws == "others")
             question = Question(
@@ -124,12 +129,16 @@ class LiveBench:
                 seed_on=others if kind.draws else None,
                 still=kind.still,
             )
+            begun_s, starts = clock(), self.starts
             answer = self._ask(question, on, 2)
+            took_s += [clock() - begun_s] if starts == self.starts else []
             if answer.problem:
                 raise RunError("not-applicable", answer.problem)
             found.append(answer)
             if answer.wrong:
                 break
+        if len(took_s) > 1:
+            self._setups_s.setdefault(on, max(0.0, took_s[0] - min(took_s[1:])))
         return Twins(tuple(found))
 
     def blocks(self, off: Changes, on: Changes) -> Pairs[float]:
@@ -163,6 +172,10 @@ class LiveBench:
         """As the changes have found it."""
         known = (self._outcomes.get(label(each)) for each in changes)
         return any(each is not None and each.effect == "other-randomness" for each in known)
+
+    def setup_s(self, on: Changes) -> float | None:
+        """As the first twins with them have shown."""
+        return self._setups_s.get(on)
 
     def left_s(self) -> float:
         """By the clock, without the time that others had."""

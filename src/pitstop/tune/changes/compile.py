@@ -8,14 +8,8 @@ from weakref import WeakKeyDictionary
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
 from pitstop.tune.ranges import OneOf
-from pitstop.tune.seen import (
-    compiles_itself,
-    compiling_s,
-    no_checkpoint,
-    one_shape,
-    takes_minutes,
-    waits_for_launches,
-)
+from pitstop.tune.seen import compiles_itself, no_checkpoint, one_shape, waits_for_launches
+from pitstop.tune.to_compile import blocks, never_pays, no_compiler, seconds
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
@@ -25,6 +19,7 @@ Compiled = Callable[[Function], Function]
 
 MOST_GRAPHS = 128  # of one function: deep networks have so many blocks; torch gives up at 8
 LIMIT = "cache_size_limit"  # of graphs; newer versions call it otherwise, and know this name too
+CAPTURED = "reduce-overhead"  # torch's mode in which launches are captured as CUDA graphs
 GIVEN = ("backend", "mode", "dynamic")  # options that are torch's own
 CHECKPOINTS = {"checkpoint", "_gradient_checkpointing_func"}  # torch's name, and the libraries'
 RANGES = {
@@ -36,23 +31,26 @@ RANGES = {
 
 
 def variants(facts: Facts) -> Iterator[Options]:
-    """The whole model; its repeated blocks; what is checkpointed, for models that break the first.
+    """The repeated blocks, where there are any; the whole model; what is checkpointed.
 
-    Blocks compile faster and survive what cannot be compiled around them: they come first where the
-    model is so large that the whole might find no end within the budget. They share their code, so
-    torch takes blocks of several widths for shapes that vary, and compiles them for any: minutes
-    for attention in windows, and of no use where all batches have one shape. Inside checkpoints a
-    compiler sees no checkpoint at all, which some versions of torch cannot trace. Where a GPU waits
-    for launches, the whole model is also captured as CUDA graphs, which launch at once.
+    A compiler looks at one block of each kind: that takes a fraction of the time, survives what
+    cannot be compiled around them, and leaves little to gain. They share their code, so torch takes
+    blocks of several widths for shapes that vary, and compiles them for any: minutes for attention
+    in windows, and of no use where all batches have one shape. Inside checkpoints a compiler sees
+    no checkpoint at all, which some versions of torch cannot trace. Where a GPU waits for launches,
+    what is compiled is captured as CUDA graphs as well, which launch at once: the whole model in
+    training, where a backward pass may be open while another block runs.
     """
-    scopes = ("blocks", "whole") if takes_minutes(facts.evidence) else ("whole", "blocks")
-    fixed: Options = {"dynamic": False} if one_shape(facts.evidence) else {}
-    options: dict[str, Options] = {"whole": {}, "blocks": fixed}
+    seen = facts.evidence
+    fixed: Options = {"dynamic": False} if one_shape(seen) else {}
+    options: dict[str, Options] = {"blocks": fixed, "whole": {}}
+    scopes = ["blocks", "whole"] if blocks(seen) or not seen.calls else ["whole"]
+    if facts.device == "cuda" and waits_for_launches(seen):
+        captured = scopes if facts.work == "inference" else ["whole"]
+        yield from ({"scope": scope, **options[scope], "mode": CAPTURED} for scope in captured)
     yield from ({"scope": scope, **options[scope]} for scope in scopes)
-    if not no_checkpoint(facts.evidence):
+    if not no_checkpoint(seen):
         yield {"scope": "inside-checkpoints"}
-    if facts.device == "cuda" and waits_for_launches(facts.evidence):
-        yield {"scope": "whole", "mode": "reduce-overhead"}
 
 
 @change(
@@ -60,15 +58,23 @@ def variants(facts: Facts) -> Iterator[Options]:
     toggles=True,
     variants=variants,
     ranges=RANGES,
-    when=When(useless=compiles_itself, late=True, takes_s=compiling_s),
+    when=When(
+        useless=lambda seen: compiles_itself(seen) or never_pays(seen),
+        impossible=no_compiler,
+        late=True,
+        takes_s=seconds,
+        beside=("channels-last",),
+    ),
 )
 def compile(script: "Script") -> None:  # noqa: A001 what torch calls it
     """Compile the model: fused kernels, and fewer launches from Python.
 
     It pays where many small operations take the step, after the seconds or minutes that it costs
-    first. Shapes that change make it compile again. While numbers are compared, random numbers
-    come from where they come from without it; and what a training checks before its first step is
-    not compiled in trials, which would take as long again and make no step faster.
+    first: blocks that repeat are compiled once for each class and shape. Shapes that change make it
+    compile again. Where launches are captured, results are copies, which the script may keep. While
+    numbers are compared, random numbers come from where they come from without it; and what a
+    training checks before its first step is not compiled in trials, which would take as long again
+    and make no step faster.
     """
     torch = script.torch
     own = torch.compile
@@ -83,6 +89,8 @@ def compile(script: "Script") -> None:  # noqa: A001 what torch calls it
         script.decline("the script compiles by itself")
         return original(*given, **named)
 
+    if script.options.get("mode") == CAPTURED:
+        _keep_results(script)
     SCOPES[str(script.options.get("scope", "whole"))](script, compiled)
     script.patch(torch, "compile", by_script)
 
@@ -119,11 +127,15 @@ def _compile_modules(
     script: "Script", compiled: Compiled, parts: Callable[[Any], list[Any]]
 ) -> None:
     _keep_order(script)
+    captures = script.options.get("mode") == CAPTURED
 
     def compile_module(module: Any) -> None:
         fast = compiled(_traced(module))
 
         def either(call: Function, _module: Any, *given: Any, **named: Any) -> Any:
+            if captures and script.torch.cuda.is_current_stream_capturing():
+                script.decline("its launches are captured already")
+                return call(*given, **named)
             return (call if script.rehearses() else fast)(*given, **named)
 
         script.wrap(module, either)
@@ -136,6 +148,32 @@ def _compile_modules(
             compile_module(module)
 
     script.on_model(set_up)
+
+
+def _keep_results(script: "Script") -> None:
+    """Copies of what a captured model returns: its next call writes over the results of this one.
+
+    A call that nothing is learned from begins a new round, so that blocks may hand on results
+    within it; not in a training, where an open backward pass may need those of a call before.
+    """
+    from pitstop import internals  # noqa: PLC0415 needs torch
+
+    torch = script.torch
+    learned = False
+
+    def copied(value: Any) -> Any:
+        return value.clone() if isinstance(value, torch.Tensor) else value
+
+    def around(call: Function, _: Any, *given: Any, **named: Any) -> Any:
+        nonlocal learned
+        if torch.is_grad_enabled():
+            learned = True
+            return call(*given, **named)
+        if not learned:
+            torch.compiler.cudagraph_mark_step_begin()
+        return internals.tree_map(copied, call(*given, **named))
+
+    script.around_model(around)
 
 
 def _traced(module: Any) -> Function:

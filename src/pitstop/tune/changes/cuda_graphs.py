@@ -15,8 +15,12 @@ RARE = 0.5  # of the calls, at most: as many are the first of their kind where e
 MOST_GRAPHS = 32  # of a model: a search tries many sets of changes, each with graphs of its own
 FIRST_CALLS = 1  # as they are: the untouched steps before are a warm-up, too
 
+WHEN = When(
+    device="cuda", useless=launches_in_time, beside=("channels-last", "fused-group-norm")
+)  # what a GPU gains shows where it does not wait for launches
 
-@change("exact", toggles=True, when=When(device="cuda", useless=launches_in_time))
+
+@change("exact", toggles=True, when=WHEN)
 def cuda_graphs(script: "Script") -> None:
     """Launch all kernels of a model at once: its calls are captured as CUDA graphs and replayed.
 

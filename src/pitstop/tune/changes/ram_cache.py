@@ -6,13 +6,14 @@ from weakref import WeakSet
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
 from pitstop.tune.change import When, change
+from pitstop.tune.plan import Options
 from pitstop.tune.seen import data_is_there
 
 if TYPE_CHECKING:
     from pitstop.tune.script import Script
 
 
-def takes_s(evidence: Evidence) -> float:
+def takes_s(evidence: Evidence, _: Options) -> float:
     """Reading every sample once, as slowly as the script has read them so far."""
     read = [each for each in evidence.loaders if each.trains] or evidence.loaders
     known = [each for each in read if each.length and each.batch_size]

@@ -9,12 +9,12 @@ from pitstop.core.evidence import ModuleCall
 from pitstop.core.finding import Edit
 from pitstop.scan.edits import insert_before, set_argument
 from pitstop.scan.source import Function, Source
-from pitstop.tune.built import LAYER, outermost
-from pitstop.tune.changes.compile import GIVEN, LIMIT, MOST_GRAPHS
+from pitstop.tune.built import outermost
+from pitstop.tune.changes.compile import CAPTURED, GIVEN, LIMIT, MOST_GRAPHS
 from pitstop.tune.model_lines import Lines, behind_models, parts_of
 from pitstop.tune.permanent.checkpointing_off import CHECKPOINT
 from pitstop.tune.plan import Options, Value
-from pitstop.tune.seen import no_checkpoint
+from pitstop.tune.seen import LAYER, no_checkpoint
 from pitstop.tune.sites import Left, Sites, in_file, set_up, torch_name
 
 FEW_BLOCKS = 4  # with a graph for training and one without gradients; torch gives up at 8
@@ -26,6 +26,9 @@ BLOCKS = """\
 for layer in {model}.modules():
 \tif type(layer).__name__ in {names}:
 \t\t{compiled}"""
+ROUND = (  # blocks hand on what is captured; the next call of the model may write over it
+    "{model}.register_forward_pre_hook(lambda *_: {torch}.compiler.cudagraph_mark_step_begin())\n"
+)
 COPIES = re.compile(  # of a model, or the file of one, with `forward` and all
     r"deepcopy|Averaged|E(MA|ma)\b|ModelE(MA|ma)|torch\.save\(\s*[\w.]*(model|net)\w*\s*,"
 )
@@ -39,6 +42,8 @@ def compile(sites: Sites, options: Options) -> Iterator[Edit | Left]:  # noqa: A
     yield from found
     if any(isinstance(each, Edit) for each in found):
         yield from set_up(sites, *_settings(sites, scope))
+        if options.get("mode") == CAPTURED:
+            yield Left("the model's next call writes over what it returned: clone what is kept")
 
 
 def _settings(sites: Sites, scope: str) -> Iterator[str]:
@@ -80,7 +85,8 @@ def _blocks(sites: Sites, given: str) -> Iterator[Edit | Left]:
         kinds = repeated(sites, seen)
         names = ", ".join(f'"{each}"' for each in kinds)
         compiled = _compiled(sites, kinds, "layer", torch, given)
-        return BLOCKS.format(model=model, names=f"{{{names}}}", compiled=compiled)
+        begin = ROUND.format(model=model, torch=torch) if CAPTURED in given else ""
+        return begin + BLOCKS.format(model=model, names=f"{{{names}}}", compiled=compiled)
 
     yield from _lines(sites, lines, lambda seen: repeated(sites, seen), parts_too=False)
 

@@ -22,7 +22,7 @@ class Candidate:
     options: tuple[Options, ...]
     predicted: float | None = None  # share of the step that is at stake
     code: str = ""  # of the finding that asks for it
-    takes_s: float = 0.0  # until its first step is done, beside what steps take
+    setups_s: tuple[float, ...] = ()  # with each of these until its first step is done, about
 
     @property
     def promising(self) -> bool:
@@ -41,9 +41,15 @@ class Candidate:
             1 + (not self.change.toggles) if self.change.when.late or not self.change.toggles else 0
         )
 
-    def first(self, number: int) -> "Candidate":
-        """With its first sets of options alone: the most promising ones."""
-        return replace(self, options=self.options[:number])
+    @property
+    def setup_s(self) -> float:
+        """Until the first step with its first options is done, beside what steps take."""
+        return self.setups_s[0] if self.setups_s else 0.0
+
+    def alone(self, number: int = 0) -> "Candidate":
+        """With one of its sets of options; the first is the most promising one."""
+        one = slice(number, number + 1)
+        return replace(self, options=self.options[one], setups_s=self.setups_s[one])
 
     def wanted(self) -> list[Wanted]:
         """What to ask of the script's process, one for each set of options."""
@@ -86,9 +92,9 @@ def choose(
         if reason := _against(change, bool(code), facts, choice):
             reasons.setdefault(reason, []).append(change.name)
         else:
-            takes_s = change.when.takes_s(facts.evidence)
             options = tuple(change.tries(facts))
-            chosen.append(Candidate(change, options, predicted, code, takes_s))
+            setups_s = tuple(change.when.takes_s(facts.evidence, each) for each in options)
+            chosen.append(Candidate(change, options, predicted, code, setups_s))
     reasons.pop(UNSAID, None)
     left_out = [f"{why}: {', '.join(sorted(names))}" for why, names in reasons.items()]
     return Candidates(tuple(sorted(chosen, key=_place)), tuple(left_out))

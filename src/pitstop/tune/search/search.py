@@ -67,6 +67,8 @@ class Search:
         self._twins = True
         self._tried: set[str] = set()
         self._begun_s = bench.left_s()
+        self._candidates: Sequence[Candidate] = ()
+        self._slower = 1.0  # than predicted, a machine was at compiling
         self._against_untouched: tuple[Changes, Timed] | None = None
         self.found = Found()
 
@@ -74,7 +76,8 @@ class Search:
         """From the null to the proof; Ctrl-C ends it with what is known by then."""
         try:
             self._begin()
-            together = [each.first(1) for each in candidates if each.promising]
+            self._candidates = candidates
+            together = [each.alone() for each in candidates if each.promising]
             if self._asked.goal == "time":
                 self._together(self._compatible(together))
             for candidate in candidates:
@@ -127,7 +130,7 @@ class Search:
         chosen: list[Candidate] = []
         for each in candidates:
             if not rival(each.change, [other.change for other in chosen]):
-                chosen.append(each.first(1))
+                chosen.append(each.alone())
         return chosen
 
     def _together(self, group: Sequence[Candidate]) -> None:
@@ -218,27 +221,62 @@ class Search:
             self._publish(Trial(change.name, "not-applicable", note=why))
             return
         best: Candidate | None = None
-        for wanted in candidate.wanted():
-            this = replace(candidate, options=(wanted.options,))
+        for number, wanted in enumerate(candidate.wanted()):
+            this = candidate.alone(number)
             if not self._has_room(this):
                 self.found = replace(self.found, untried=(*self.found.untried, label(wanted)))
                 break
             self._listener.doing(label(wanted))
-            trial, timed = self._trial(this, best)
-            self._publish(trial)
-            if trial.verdict == "kept":
-                self._drop([best] if best else [])
-                self._keep([this], timed)
+            if self._beside(this, best) or self._by_itself(this, best):
                 best = this
 
+    def _by_itself(self, candidate: Candidate, instead_of: Candidate | None) -> bool:
+        """Whether it is kept."""
+        trial, timed = self._trial(candidate, instead_of)
+        self._publish(trial)
+        if trial.verdict != "kept":
+            return False
+        self._drop([instead_of] if instead_of else [])
+        self._keep([candidate], timed)
+        return True
+
+    def _beside(self, candidate: Candidate, instead_of: Candidate | None) -> bool:
+        """Whether it is kept together with what was no gain before, and may be one beside it."""
+        wanted = candidate.change.when.beside
+        harmless = {x.change for x in self.found.trials if x.verdict in {"not-faster", "noisy"}}
+        others = [
+            each.alone()
+            for each in self._candidates
+            if each.change.name in wanted and label(each.wanted()[0]) in harmless
+        ]
+        others = [each for each in others if each.change not in self._kept_changes]
+        if not others or self._asked.goal != "time":
+            return False
+        trial, timed = self._trial(candidate, instead_of, others)
+        if trial.verdict != "kept":
+            return False
+        self._drop([instead_of] if instead_of else [])
+        self._keep([*others, candidate], timed)
+        for each in others:
+            name = label(each.wanted()[0])
+            before = [x for x in self.found.trials if x.change != name]
+            self.found = replace(self.found, trials=tuple(before))
+            self._publish(Trial(name, "kept", note=f"no gain by itself, part of {trial.change}"))
+        self._publish(trial)
+        return True
+
     def _trial(
-        self, candidate: Candidate, instead_of: Candidate | None
+        self,
+        candidate: Candidate,
+        instead_of: Candidate | None,
+        beside: Sequence[Candidate] = (),
     ) -> tuple[Trial, Timed | None]:
         """Its numbers, then its time against what is kept."""
         wanted, change = candidate.wanted()[0], candidate.change
         name = label(wanted)
         replaced = instead_of.wanted() if instead_of else []
-        on = (*(each for each in self._on if each not in replaced), wanted)
+        others = [other for each in beside for other in each.wanted()]
+        on = (*(each for each in self._on if each not in replaced), *others, wanted)
         try:
             alone = self._twins and change.toggles and not change.when.late and len(on) > 1
             guarded = self._hold((wanted,)) if alone else Guarded(True)
@@ -261,7 +299,20 @@ class Search:
             reason: Reason = "budget" if error.hasty else ""
             refused = _untimed(wanted, error.verdict, Guarded(False), error.note)
             return replace(refused, reason=reason), None
-        return trial, timed
+        return replace(trial, note=trial.note or self._paid_back(candidate, on, timed)), timed
+
+    def _paid_back(self, candidate: Candidate, on: Changes, timed: Timed) -> str:
+        """After how many steps it has gained what it takes once; the measure for what follows."""
+        setup_s = self._bench.setup_s(on)
+        if not candidate.setup_s or setup_s is None:
+            return ""
+        self._slower = setup_s / candidate.setup_s
+        gained_ms = timed.before_ms - timed.after_ms
+        if timed.verdict != "kept" or gained_ms <= 0:
+            return ""
+        steps = f"pays after {1e3 * setup_s / gained_ms:,.0f} steps"
+        epoch = f", an epoch has {self._asked.epoch:,}" if self._asked.epoch else ""
+        return f"its first step takes {setup_s:.0f} s: {steps}{epoch}"
 
     # What is kept
 
@@ -352,7 +403,7 @@ class Search:
     def _needs_s(self, candidate: Candidate) -> float:
         """What a trial of it takes at least."""
         if candidate.change.toggles:
-            return candidate.takes_s + BLOCKS * self._bench.pace.step_s
+            return self._slower * candidate.setup_s + BLOCKS * self._bench.pace.step_s
         return FRESH_TRIAL * self._fresh.costs.run_s
 
 
