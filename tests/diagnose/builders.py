@@ -23,13 +23,15 @@ def line(number, path="train.py", function="train"):
 
 
 def recording(*rows, device="cpu", machine=None, **evidence):
-    """A run of steps of 100 ms whose ledger has these rows, and nobody knows what in the rest."""
+    """A run whose ledger has these rows, and full speed in the rest of its median step."""
     evidence.setdefault("steps", (Step(STEP_MS),) * 10)
     evidence.setdefault("settings", Settings(device=device))
     evidence.setdefault("step_kind", "optimizer")
     made = Recording((Evidence(**evidence),), machine or Machine())
-    rest = Row("floor", STEP_MS - sum(row.ms for row in rows))
-    made.__dict__["ledger"] = Ledger(STEP_MS, device, (*rows, rest))
+    rest_ms = made.evidence.median_ms() - sum(row.ms for row in rows)
+    assert rest_ms >= 0, "rows of a ledger never add up to more than its step"
+    rest = [Row("floor", rest_ms)] if rest_ms else []
+    made.__dict__["ledger"] = Ledger(made.evidence.median_ms(), device, (*rows, *rest))
     return made
 
 

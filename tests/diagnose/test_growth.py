@@ -1,6 +1,6 @@
 import pytest
 
-from diagnose.builders import recording, steps
+from diagnose.builders import recording, steps, without_ledger
 from pitstop.core.evidence import Memory
 from pitstop.diagnose.growth import growth_bytes
 
@@ -47,4 +47,4 @@ def test_zero_where_memory_comes_to_rest(sizes):
 def test_unknown_where_too_little_was_seen_during_the_steps():
     assert growth(100, 110, 120, 130, 140) is None
     assert growth(*range(100, 190, 10), since=100.0) is None
-    assert growth_bytes(recording(steps=()).evidence) is None
+    assert growth_bytes(without_ledger().evidence) is None

@@ -22,6 +22,30 @@ cache()
 train(None)
 """,
     ),
+    "a progress bar has a method of the same name as one that trains": (
+        False,
+        """
+import collections
+class Model:
+    def update(self):
+        self.loss().backward()
+bar = collections.Counter()
+for _ in range(1):
+    now()
+    bar.update("a")
+""",
+    ),
+    "a method of the user's own is followed": (
+        True,
+        """
+class Model:
+    def update(self):
+        self.loss().backward()
+model = Model()
+now()
+model.update()
+""",
+    ),
     "only the other branch trains": (
         False,
         """

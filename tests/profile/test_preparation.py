@@ -68,6 +68,33 @@ def test_inference_ends_where_no_training_is_ahead(ahead, printed, profiled, tmp
     assert ran.evidence.operations
 
 
+LOADED_WITH_ITS_MODEL = """
+import collections, torch
+class Model:
+    def __init__(self):
+        self.net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU()).eval()
+        self.optimizer = torch.optim.AdamW(self.net.parameters())
+    def update(self, images):
+        self.net(images).mean().backward()
+        self.optimizer.step()
+torch.set_grad_enabled(False)
+model, bar = Model(), collections.Counter()
+for number in range(40):
+    print(number, model.net(torch.ones(1, 3, 8, 8)).shape, flush=True)
+    bar.update("a")
+"""
+
+
+def test_inference_ends_beside_an_optimizer_and_a_method_that_trains_which_nobody_calls(
+    profiled, tmp_path
+):
+    path = tmp_path / "video.py"
+    path.write_text(LOADED_WITH_ITS_MODEL)
+    assert len(profiled(path, ours=("--steps", "12")).out.splitlines()) == 12
+    path.write_text(LOADED_WITH_ITS_MODEL + "model.update(torch.ones(1, 3, 8, 8))\n")
+    assert len(profiled(path, ours=("--steps", "12")).out.splitlines()) == 40
+
+
 def test_steps_are_inspected_again_when_more_turns_out_to_make_one(tmp_path, profiled):
     """As where a critic learns alone for the first steps."""
     script = tmp_path / "joined_later.py"

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, ModuleType
+from typing import Any
 
 from pitstop.profile.attempt import attempt
 from pitstop.profile.lines import line_of, origin_of
@@ -19,7 +20,7 @@ from pitstop.profile.lines import line_of, origin_of
 TRAINING = re.compile(
     r"\.backward\(|\boptim\.|\boptimizers?\.step\(|\.fit\(|trainer\.train\(", re.IGNORECASE
 )
-CALLED = re.compile(r"(\w+)\(")
+CALLED = re.compile(r"(?:(\w+)\.)?(\w+)\(")  # a name, and what it is looked up in
 BUILT_IN = frozenset(dir(builtins))  # whatever of the user's has the same name is not meant
 LEAVING = re.compile(r"(?:return|raise)\b|(?:sys\.)?(?:exit|quit)\(")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -31,6 +32,7 @@ def will_train(frame: FrameType | None) -> bool:
     """Whether the code ahead of this frame, in it or in its callers, trains."""
     trees: dict[str, ast.Module] = {}
     texts: list[str] = []
+    called: set[str] = set()
     innermost = True
     while frame is not None:
         path = frame.f_code.co_filename
@@ -40,24 +42,53 @@ def will_train(frame: FrameType | None) -> bool:
             if innermost and TRAINING.search(statement):
                 return True  # a library trains, and has not told of its optimizer yet
             innermost = False
-            texts += map(ast.unparse, after)
+            here = list(map(ast.unparse, after))
+            texts += here
+            called.update(_called("\n".join(here), frame))
         frame = frame.f_back
-    return _leads_to_training(texts)
+    return _leads_to_training(texts, called)
 
 
-def _leads_to_training(texts: list[str]) -> bool:
-    """Whether one of these statements trains, or calls a function of the user's that does."""
-    known: dict[str, list[str]] | None = None
-    seen: set[str] = set()
-    while texts:
-        text = texts.pop()
-        if TRAINING.search(text):
-            return True
-        for name in set(CALLED.findall(text)) - seen - BUILT_IN:
-            seen.add(name)
-            known = _functions() if known is None else known
-            texts += known.get(name, [])
+def _leads_to_training(texts: list[str], called: set[str]) -> bool:
+    """Whether one of these statements trains, or a function of the user's that they call does."""
+    if any(map(TRAINING.search, texts)):
+        return True
+    names = called - BUILT_IN
+    known = _functions() if names else {}
+    while names:
+        for text in known.pop(names.pop(), []):
+            if TRAINING.search(text):
+                return True
+            names |= _called(text) - BUILT_IN
     return False
+
+
+def _called(text: str, frame: FrameType | None = None) -> set[str]:
+    """The names of what is called, without methods of a library that a variable's value has.
+
+    ``bar.update(1)`` of a progress bar is no ``update`` of the user's.
+    """
+    variables = _variables(frame) if frame else {}
+    pairs = set(CALLED.findall(text))
+    return {name for holder, name in pairs if not _is_librarys(variables.get(holder), name)}
+
+
+def _variables(frame: FrameType) -> dict[str, object]:
+    """What the names in a frame stand for by now; a local one may have no value yet."""
+    own = frame.f_code.co_varnames
+    known = {name: value for name, value in frame.f_globals.items() if name not in own}
+    return known | frame.f_locals
+
+
+def _is_librarys(value: object, name: str) -> bool:
+    """Whether this attribute of a value belongs to a class, or a module, that is not the user's."""
+    places: tuple[Any, ...] = (value,) if isinstance(value, ModuleType) else type(value).__mro__
+    holder = next((each for each in places if name in vars(each)), None)  # asks nobody to make it
+    if holder is None:
+        return False
+    module = holder.__name__ if isinstance(holder, ModuleType) else holder.__module__
+    path = getattr(sys.modules.get(module), "__file__", None)
+    return path is not None and origin_of(path) != "user"
 
 
 def _following(body: Body, line: int) -> tuple[str, Body, bool]:

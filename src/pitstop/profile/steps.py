@@ -7,6 +7,8 @@ an earlier run has told the kind, and how many events make a step, those count f
 
 import sys
 
+import torch
+
 from pitstop.profile.ahead import will_train
 from pitstop.profile.attempt import attempt
 from pitstop.profile.optimizers import Optimizers
@@ -42,14 +44,17 @@ class Steps:
         return ends
 
     def are_enough(self, limit: int, optimizers: Optimizers) -> bool:
-        """Whether the run may end; until an optimizer steps, all may be preparation for that."""
+        """Whether the run may end; until an optimizer steps, all may be preparation for that.
+
+        An optimizer that lives beside inference without gradients was loaded with its model.
+        """
         if self.done < limit or self.cut_themselves or self.kind == self._known_kind:
             return self.done >= limit
         if self.done >= PATIENCE * limit:
             return True  # an optimizer that does not step by then is loaded, and never used
         self._awaits = (
             self._awaits
-            or bool(optimizers.living())
+            or (torch.is_grad_enabled() and bool(optimizers.living()))
             or attempt(will_train, sys._getframe(1), otherwise=False)
         )
         return not self._awaits

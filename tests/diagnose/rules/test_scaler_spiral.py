@@ -1,12 +1,12 @@
 import pytest
 
-from diagnose.builders import recording
+from diagnose.builders import without_ledger
 from pitstop.core.evidence import Step
 from pitstop.diagnose.rules.scaler_spiral import scaler_spiral
 
 
 def run(*scales):
-    return recording(steps=tuple(Step(100.0, scale=scale) for scale in scales))
+    return without_ledger(steps=tuple(Step(100.0, scale=scale) for scale in scales))
 
 
 FALLING = [65536.0 / 2**number for number in range(20)]
