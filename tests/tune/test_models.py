@@ -4,7 +4,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pitstop.tune.models import wrap  # noqa: E402
+from pitstop.profile.modules import compiled_anything  # noqa: E402
+from pitstop.tune.change import find_change  # noqa: E402
+from pitstop.tune.made import Made  # noqa: E402
+from pitstop.tune.models import Models, wrap  # noqa: E402
+from pitstop.tune.plan import Plan, Wanted  # noqa: E402
+from pitstop.tune.script import Script  # noqa: E402
 
 
 class Wrapper(torch.nn.Module):
@@ -39,3 +44,24 @@ def test_a_module_that_hands_on_its_attributes_is_called_once():
     undo()
     outer(x)
     assert seen == [Wrapper]
+
+
+def test_a_model_whose_compiling_is_off_leaves_dynamo_alone():
+    undos = []
+    models = Models(undos)
+    wanted = Wanted("compile", {"backend": "eager"})
+    compiling = Script(wanted, Plan(), Made(undos), models, undos)
+    compiling.toggled, compiling.on = True, False
+    try:
+        find_change("compile").apply(compiling)
+        model = torch.nn.Linear(2, 2)
+        model(torch.ones(1, 2))
+        assert not compiled_anything()
+        compiling.turn(True)
+        model(torch.ones(1, 2))
+        assert compiled_anything()
+    finally:
+        compiling.turn(False)
+        for undo in reversed(undos):
+            undo()
+        torch._dynamo.reset()

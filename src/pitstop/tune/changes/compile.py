@@ -1,6 +1,7 @@
 """Change `compile`."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -130,13 +131,15 @@ def _compile_modules(
     captures = script.options.get("mode") == CAPTURED
 
     def compile_module(module: Any) -> None:
-        fast = compiled(_traced(module))
+        @cache  # not before it is switched on: Pitstop's own hooks stay for whatever is compiled
+        def fast() -> Function:
+            return compiled(_traced(module))
 
         def either(call: Function, _module: Any, *given: Any, **named: Any) -> Any:
             if captures and script.torch.cuda.is_current_stream_capturing():
                 script.decline("its launches are captured already")
                 return call(*given, **named)
-            return (call if script.rehearses() else fast)(*given, **named)
+            return (call if script.rehearses() else fast())(*given, **named)
 
         script.wrap(module, either)
         script.applied()
