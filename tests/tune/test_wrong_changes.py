@@ -44,6 +44,10 @@ for epoch in range(1000):
             schedule.step()
             optimizer.zero_grad()
 """
+IN_MEMORY = TRAINS.replace(
+    "DataLoader(data, batch_size=16, shuffle=True)",
+    "[[each[rows] for each in data.tensors] for rows in torch.randperm(4000).split(16)]",
+)
 INFERS = """
 import torch
 from torch import nn
@@ -95,8 +99,9 @@ def verdicts(numbers, names):
     return found
 
 
-def test_what_is_wrong_in_a_training_is_refused_and_what_is_right_kept(numbers):
-    found, names, bench = numbers(TRAINS, STEP)
+@pytest.mark.parametrize("source", [TRAINS, IN_MEMORY], ids=["loader", "memory"])
+def test_what_is_wrong_in_a_training_is_refused_and_what_is_right_kept(source, numbers):
+    found, names, bench = numbers(source, STEP)
     assert found.repeats
     import wrong
 

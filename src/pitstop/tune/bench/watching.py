@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pitstop.profile.origins import in_backward
 from pitstop.profile.patch import Undo, patch
+from pitstop.tune.bench.outside import Outside
 from pitstop.tune.models import Models
 from pitstop.tune.numbers import tensors_in
 
@@ -46,8 +47,9 @@ class Pass:
 class Watching:
     """Watches passes; ``around_call`` is what makes twins of single calls."""
 
-    def __init__(self, models: Models, undos: list[Undo]) -> None:
+    def __init__(self, models: Models, undos: list[Undo], outside: Outside) -> None:
         self._pass: Pass | None = None
+        self._outside = outside
         self.around_call: Callable[..., Any] | None = None
         models.around(self._around, functions=True)
         self._undos = undos
@@ -67,6 +69,8 @@ class Watching:
 
     def _around(self, call: Callable[..., Any], module: Any, *given: Any, **named: Any) -> Any:
         seen = self._pass
+        given, named = self._outside.given((given, named))
+        call = self._outside.inside(call)
         if seen is not None:
             if seen.calls < MOST_CALLS:
                 seen.inputs.append([sums(each) for each in tensors_in([given, named])])
