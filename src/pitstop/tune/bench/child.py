@@ -170,7 +170,7 @@ class Bench:
                 self._outside.begin(living)
             first = self._watching.begin()
             yield
-            if self._doubling.epoch_begun:
+            if self._doubling.epoch_begun or self._outside.too_much:
                 continue
             off = Snapshot(living, to_host)
             start.put_back()

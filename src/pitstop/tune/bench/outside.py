@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ Place = tuple[str, int, str, int]  # file, line, function, and how often that ca
 MODEL = "model"  # a call of one, among those of torch's functions
 WRITES = {"__setitem__", "__set__", "__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__"}
 NUMBERS = (bool, int, float)
+MOST_BYTES = 2**30  # that a step takes from outside; what takes more makes new data meanwhile
 BETWEEN = {__file__, torch.overrides.__file__}  # lies between a line of the script and us
 
 
@@ -33,10 +35,11 @@ class Outside:
     """What two passes of a step take from elsewhere; the second is given what the first took."""
 
     def __init__(self) -> None:
-        self._mode = _Mode(self._called)
+        self._mode: Any = _Mode(self._called)
         self._on = self._again = self._inside = False
         self._taken: dict[Place, Any] = {}
-        self._made: dict[int, Tensor] = {}  # from parameters; held, so that ids stay theirs
+        self._bytes = 0
+        self._made: dict[int, ref[Tensor]] = {}  # from parameters, by id
         self._times: Counter[tuple[str, int, str]] = Counter()
 
     def begin(self, living: Living) -> None:
@@ -45,6 +48,7 @@ class Outside:
             self._mode.__enter__()
         self._on, self._again = True, False
         self._taken.clear()
+        self._bytes = 0
         self._know(living)
 
     def again(self, living: Living) -> None:
@@ -59,6 +63,11 @@ class Outside:
         self._on = False
         self._taken.clear()
         self._made.clear()
+
+    @property
+    def too_much(self) -> bool:
+        """Whether the first pass took more than can be kept, and so is not like others."""
+        return self._bytes > MOST_BYTES
 
     def given(self, value: Any) -> Any:
         """What a model is given, with what comes from outside as it was in the first pass."""
@@ -109,7 +118,9 @@ class Outside:
     def _same(self, place: Place, value: Any) -> Any:
         """What the first pass had here."""
         if not self._again:
-            self._taken[place] = _copied(value)
+            self._bytes += sum(each.numel() * each.element_size() for each in _tensors(value))
+            if not self.too_much:
+                self._taken[place] = _copied(value)
             return value
         return _copied(self._taken.get(place, value))
 
@@ -129,14 +140,15 @@ class Outside:
         """What is there when a pass begins and is no data."""
         known = [*living.parameters.values(), *(each for *_, each in living.buffers())]
         known += [each for _, each in living.averages()]
-        self._made = {id(each): each for each in known}
+        self._made.clear()
+        self._make(known)
         self._times.clear()
 
     def _make(self, value: Any) -> None:
-        self._made |= {id(each): each for each in _tensors(value)}
+        self._made |= {id(each): ref(each) for each in _tensors(value)}
 
     def _is_made(self, tensor: Tensor) -> bool:
-        return tensor.requires_grad or id(tensor) in self._made
+        return tensor.requires_grad or self._made.get(id(tensor), lambda: None)() is tensor
 
     def _place(self, name: str) -> Place:
         frame: FrameType | None = sys._getframe(1)
