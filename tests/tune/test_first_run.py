@@ -8,7 +8,7 @@ import pytest
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence, Step
 from pitstop.tune.endings import Ending
-from pitstop.tune.first_run import _check, _costs, first_run
+from pitstop.tune.first_run import check_run, costs_of, first_run
 from pitstop.tune.sandbox import landlock
 from pitstop.tune.session import Session
 
@@ -24,9 +24,9 @@ def run(*steps, wall_s, ending=None, **options):
 def test_what_inspecting_took_is_no_part_of_a_start():
     """Two steps of a second, and ten seconds in which what was inspected is read."""
     steps = Step(1000.0, ended_s=4.0), Step(1000.0, ended_s=15.0)
-    assert _costs(run(*steps, wall_s=18.0), 20).start_s == pytest.approx(6.0)
-    assert _costs(run(*steps, wall_s=18.0, validation_s=2.0), 20).start_s == pytest.approx(8.0)
-    assert _costs(run(*steps, wall_s=11.0), 20).start_s > 0
+    assert costs_of(run(*steps, wall_s=18.0), 20).start_s == pytest.approx(6.0)
+    assert costs_of(run(*steps, wall_s=18.0, validation_s=2.0), 20).start_s == pytest.approx(8.0)
+    assert costs_of(run(*steps, wall_s=11.0), 20).start_s > 0
 
 
 def test_steps_too_long_for_the_budget_say_which_one_would_do():
@@ -35,12 +35,12 @@ def test_steps_too_long_for_the_budget_say_which_one_would_do():
     with pytest.raises(
         PitstopError, match=r"8 steps in 3\.0 minutes, of 17\.0 s each.*--budget 15"
     ):
-        _check(run(*steps, wall_s=180.0, ending=LATE), ASKED)
+        check_run(run(*steps, wall_s=180.0, ending=LATE), ASKED.name)
     with pytest.raises(PitstopError, match=r"0 steps in 3\.0 minutes, half of the budget.*start"):
-        _check(run(wall_s=180.0, ending=LATE), ASKED)
+        check_run(run(wall_s=180.0, ending=LATE), ASKED.name)
     slow_start = [Step(160_000.0), *[Step(1000.0)] * 5]
     with pytest.raises(PitstopError, match="make it start faster"):
-        _check(run(*slow_start, wall_s=180.0, ending=LATE), ASKED)
+        check_run(run(*slow_start, wall_s=180.0, ending=LATE), ASKED.name)
 
 
 def test_nothing_runs_unasked_where_writes_cannot_be_held_back(tmp_path, monkeypatch):
@@ -61,4 +61,4 @@ def test_nothing_runs_unasked_where_writes_cannot_be_held_back(tmp_path, monkeyp
 def test_a_refused_write_is_said_in_place_of_what_the_script_died_of():
     refused = Ending(1, "Pitstop refused a write to out; give --in-place", refused="out")
     with pytest.raises(PitstopError, match=r"^train.py: Pitstop refused a write to out; give"):
-        _check(run(wall_s=9.0, ending=refused), ASKED)
+        check_run(run(wall_s=9.0, ending=refused), ASKED.name)

@@ -21,10 +21,14 @@ def judge(
     own: Sequence[Quantity] = (),
     floor: float = 0.0,
     noun: str = "pair",
+    strict: bool = False,
 ) -> tuple[Comparison, ...]:
-    """Everything that can be read off both; ``floor`` is what further runs would differ by."""
+    """Everything that can be read off both; ``floor`` is what further runs would differ by.
+
+    ``strict`` is for who asks many times, and keeps each mistake.
+    """
     found = [
-        _one(quantity, before, after, floor, noun)
+        _one(quantity, before, after, floor, noun, strict)
         for quantity in (*built_in((*before, *after)), *own)
     ]
     return tuple(each for each in found if each)
@@ -50,7 +54,12 @@ def judge_recordings(
 
 
 def _one(
-    quantity: Quantity, before: Sequence[Sample], after: Sequence[Sample], floor: float, noun: str
+    quantity: Quantity,
+    before: Sequence[Sample],
+    after: Sequence[Sample],
+    floor: float,
+    noun: str,
+    strict: bool,
 ) -> Comparison | None:
     quality = quantity.quality
     read = [quantity.read(each) for each in (*before, *after)]
@@ -64,7 +73,7 @@ def _one(
     work = work_ms(before) if quality.name == WAIT else 0.0
     weighed_a, weighed_b = [work + each for each in a], [work + each for each in b]
     noise = pairs.noise(weighed_a, weighed_b).at_least(floor)
-    found = pairs.verdict(weighed_a, weighed_b, noise, quality, noun, floor)
+    found = pairs.verdict(weighed_a, weighed_b, noise, quality, noun, floor, strict)
     return replace(found, before=median(a), after=median(b)) if work else found
 
 

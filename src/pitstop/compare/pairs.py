@@ -115,10 +115,12 @@ def verdict(
     quality: Quality = STEP,
     noun: str = "pair",
     unseen: float = 0.0,
+    strict: bool = False,
 ) -> Comparison:
     """Judge B against A, pair by pair; nothing within the noise is a difference.
 
     By ``unseen`` A and B may differ whatever these values are: the interval is that much wider.
+    ``strict`` is for who asks many times, and keeps each mistake: either measure must agree.
     """
     pairs = len(before)
     scaled_before, scaled_after, back = _scaled(before, after)
@@ -137,7 +139,7 @@ def verdict(
         return replace(found, reason=f"{FEWEST} {noun}s are the least that can tell")
     least, most = interval(changes)
     low, high = _wider(back(least), back(most), unseen)
-    outcome, reason = _outcome(ratio, low, high, noise, quality)
+    outcome, reason = _outcome(ratio, low, high, noise, quality, strict)
     return replace(found, verdict=outcome, reason=reason, low=low, high=high)
 
 
@@ -201,14 +203,16 @@ def _scaled(
 
 
 def _outcome(
-    ratio: float, low: float, high: float, noise: Noise, quality: Quality
+    ratio: float, low: float, high: float, noise: Noise, quality: Quality, strict: bool
 ) -> tuple[Outcome, str]:
     """The verdict on a ratio with its interval, and the reason."""
     least = noise.at_least(SMALLEST)
     one_sided = low > 1 or high < 1
     near, far = sorted((_size(low), _size(high)))
     beyond = ""
-    if _size(ratio) > least.largest:
+    if strict and min(_size(ratio) / least.largest, near / least.usual) <= 1:
+        pass
+    elif _size(ratio) > least.largest:
         beyond = f"more than {_what(noise.largest)}"
     elif near > least.usual:
         usual = "the usual " if noise.usual > SMALLEST else ""

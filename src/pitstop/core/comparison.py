@@ -20,3 +20,15 @@ class Comparison:
     before: float | None = None  # median of A, in the unit
     after: float | None = None
     unit: str = ""  # "ms", "bytes", "samples/s", ...; empty: a plain number
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """Where the numbers of two sides part first, by more than rounding explains."""
+
+    reason: str  # in words
+    quantity: str = ""  # "loss", "gradient norm", ...; empty: what parts is no number of a step
+    step: int | None = None  # from 1
+    module: str = ""  # the first that returns something else, or has another gradient
+    off: float | None = None  # relative difference
+    allowed: float | None = None  # what rounding alone would do

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pitstop.core.comparison import Comparison
+from pitstop.core.comparison import Comparison, Parted
 from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Finding
 from pitstop.core.ledger import Ledger
@@ -12,6 +12,7 @@ from pitstop.core.machine import Machine
 from pitstop.core.trial import Trial
 
 Status = Literal["ok", "warn", "FAIL", "n/a"]
+Proved = Literal["", "better", "worse", "same", "drifted", "inconclusive"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Report:
     findings: tuple[Finding, ...] = ()
     trials: tuple[Trial, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
+    proved: Proved = ""  # of an edit against its base
+    parted: Parted | None = None  # where the two compute something else
     notes: tuple[str, ...] = ()  # worth knowing when reading the above
     skipped: tuple[str, ...] = ()  # what was not looked at, and why
     ranks: tuple[Evidence, ...] = ()  # what was recorded, for charts

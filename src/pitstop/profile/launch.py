@@ -43,6 +43,7 @@ class Apart:
     timeout_s: float = math.inf  # then it is killed
     environment: Mapping[str, str] = field(default_factory=dict)  # in addition to our own
     first_words: tuple[str, ...] = ()  # a program of ours that becomes the command
+    folder: Path | None = None  # where it begins; null: where we are
 
 
 def command_line(target: tuple[str, ...], module: bool, processes: int | None) -> list[str]:
@@ -119,6 +120,7 @@ def start(
             stdout=printed,
             stderr=complained,
             start_new_session=apart is not None,
+            cwd=limits.folder,
         )
     except OSError as error:
         raise PitstopError(f"cannot start {command[0]}: {error.strerror}") from None

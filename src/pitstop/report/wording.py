@@ -9,6 +9,7 @@ from pitstop.core.units import binary_bytes, change, count, milliseconds, percen
 TRIED = ("change", "verdict", "before", "after", "gain", "promised", "note")
 WORTH_SAYING = 0.1  # of the peak memory, which is sampled on a host: less comes and goes
 FIRST = 3  # findings on one screen
+SIDES = {"tune": ("untouched", "tuned"), "prove": ("base", "edit")}  # what is compared, by command
 STATUSES: tuple[Status, ...] = ("ok", "warn", "FAIL", "n/a")
 
 
@@ -97,7 +98,7 @@ def trial_note(trial: Trial) -> str:
 
 def sides(report: Report) -> tuple[str, str]:
     """What is compared, as the titles of its columns."""
-    return ("untouched", "tuned") if report.command == "tune" else ("A", "B")
+    return SIDES.get(report.command, ("A", "B"))
 
 
 def compared(report: Report) -> tuple[str, ...]:

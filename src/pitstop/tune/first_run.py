@@ -32,20 +32,20 @@ def first_run(
     asked: Session, folder: Path, diagnose: Diagnose, screen: Screen
 ) -> tuple[Report, Costs]:
     """What is wrong with the script, and what a run costs."""
-    _check_that_files_are_safe(asked)
+    check_that_files_are_safe(asked.in_place)
     where = folder / PROFILE
     screen.doing("the untouched script, looked at closely")
     patience_s = SHARE * 60 * asked.budget_minutes
     run = look_closely(asked, Plan(), where, patience_s, folder / COMPILED, lists_writes=True)
-    _check(run, asked)
+    check_run(run, asked.name)
     for line in _on_files(run.written, asked):
         screen.say(line)
-    return diagnose(where), _costs(run, asked.steps)
+    return diagnose(where), costs_of(run, asked.steps)
 
 
-def _check_that_files_are_safe(asked: Session) -> None:
+def check_that_files_are_safe(in_place: bool) -> None:
     """Where the kernel cannot refuse writes, the user has to agree to them before anything runs."""
-    if (why := landlock.missing()) and not asked.in_place:
+    if (why := landlock.missing()) and not in_place:
         raise PitstopError(
             f"{why}: what the script's programs and libraries in C++ overwrite or delete in trials "
             f"cannot be held back; {REMEDY}"
@@ -73,7 +73,7 @@ def look_closely(
     return run_trial(asked.words, plan, folder, settings)
 
 
-def _costs(run: TrialRun, steps: int | None) -> Costs:
+def costs_of(run: TrialRun, steps: int | None) -> Costs:
     """What lies around the steps is the start; what lies between them was inspecting, or recurs."""
     seen = run.evidence
     first, last = seen.steps[0], seen.steps[-1]
@@ -82,29 +82,29 @@ def _costs(run: TrialRun, steps: int | None) -> Costs:
     return costs.choose(around_s, seen.mean_ms("total_ms") / 1e3, steps)
 
 
-def _check(run: TrialRun, asked: Session) -> None:
-    """Whether the script can be tuned at all."""
+def check_run(run: TrialRun, name: str) -> None:
+    """Whether anything can be measured of the script at all."""
     if run.ending.timed_out:
-        raise PitstopError(_too_slow(run, asked))
+        raise PitstopError(_too_slow(run, name))
     if run.ending.refused:
-        raise PitstopError(f"{asked.name}: {run.ending.error}")
+        raise PitstopError(f"{name}: {run.ending.error}")
     if run.ending.error:
         raise PitstopError(
-            f"{asked.name} did not run to its end: {run.ending.error}; make it run by itself first"
+            f"{name} did not run to its end: {run.ending.error}; make it run by itself first"
             f"{_if_programs(run.written)}"
         )
     if not run.evidence.steady:
         raise PitstopError(
-            f"{asked.name} finished {count(len(run.evidence.steps), 'step')}, none of them after "
+            f"{name} finished {count(len(run.evidence.steps), 'step')}, none of them after "
             "warm-up: let it run for more, or mark them: `with pitstop.step(): ...`"
         )
 
 
-def _too_slow(run: TrialRun, asked: Session) -> str:
+def _too_slow(run: TrialRun, name: str) -> str:
     """What to do about a first run for which the budget has no room."""
     done = [each.total_ms / 1e3 for each in run.evidence.steps]
     minutes = run.wall_s / 60
-    took = f"{asked.name} finished {count(len(done), 'step')} in {minutes:.1f} minutes"
+    took = f"{name} finished {count(len(done), 'step')} in {minutes:.1f} minutes"
     usual_s = median(done[1:]) if len(done) > 1 else 0.0
     start_s = run.wall_s - len(done) * usual_s
     if start_s > run.wall_s / 2:

@@ -91,6 +91,8 @@ class Guarded:
     reason: str = ""
     needs_seeds: bool = False  # not settled: run both with two more seeds
     nearly: bool = False  # it fails by so little that another perturbed run might have allowed it
+    quantity: str = ""  # what was off, where that is a number of a step
+    step: int | None = None  # from 1
 
 
 def guard(
@@ -209,7 +211,8 @@ def _judge(name: str, ours: list[float], others: list[list[float]], floor: float
         off = "another number altogether" if drift > ANOTHER else f"{precise_percent(drift)} off"
         said = f"{name} {worst + 1} is {off}"
         nearly = all(ours[place] <= NEARLY * allowed[place] for place in beyond)
-        return Guarded(False, drift, tolerance, f"{said}, {_by(tolerance)}", nearly=nearly)
+        why = f"{said}, {_by(tolerance)}"
+        return Guarded(False, drift, tolerance, why, nearly=nearly, quantity=name, step=worst + 1)
     said = f"{name} at most {precise_percent(drift)} off" if drift else f"every {name} equal"
     return Guarded(True, drift, tolerance, f"{said}, {_by(tolerance)}" if drift else said)
 

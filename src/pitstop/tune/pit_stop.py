@@ -90,10 +90,15 @@ def check(asked: Session) -> None:
 
 def quantities(asked: Session) -> list[Quantity]:
     """The user's own metrics."""
-    low = {metric_name(name) for name in asked.lower_better}
-    if unknown := low - {metric_name(pattern) for pattern in asked.metrics}:
+    return own_quantities(asked.metrics, asked.lower_better)
+
+
+def own_quantities(patterns: Sequence[str], lower_better: Sequence[str]) -> list[Quantity]:
+    """Metrics as they were typed."""
+    low = {metric_name(name) for name in lower_better}
+    if unknown := low - {metric_name(pattern) for pattern in patterns}:
         raise PitstopError(f"--lower-better {min(unknown)}: no --metric has this name")
-    return [own_metric(pattern, metric_name(pattern) in low) for pattern in asked.metrics]
+    return [own_metric(pattern, metric_name(pattern) in low) for pattern in patterns]
 
 
 @contextmanager

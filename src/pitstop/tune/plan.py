@@ -21,6 +21,7 @@ LEARNING_STEPS = 3  # in which it is looked at: the warm-up, whose time does not
 CHANGES, BATCHES = "changes.json", "batches.jsonl"
 LEARNING = "learning.jsonl"
 OUTPUTS, VALUES = "outputs.json", "outputs.f32"
+FIRST_STEPS = "first_steps.jsonl"
 ACTIVITY, CALLS, LINES = "activity.json", "calls", "lines"
 
 
@@ -42,6 +43,7 @@ class Plan:
     signs: int = 1  # which of the ways to move them: up or down is drawn by this seed
     units: int = 1  # by which each is moved
     outputs: bool = False  # keep samples of what the models return
+    closely: bool = False  # and, of the first steps, of each gradient and each module
     steps: int | None = None  # the run ends after so many
     trains: bool = False  # steps end with an optimizer's; false where that is not known
     earnest: bool = False  # no trial of it alone: a change that fails does not end the run

@@ -11,7 +11,16 @@ from typing import Any
 
 from pitstop.core.evidence import Evidence
 from pitstop.profile.collect import lines
-from pitstop.tune.plan import ACTIVITY, BATCHES, CALLS, LEARNING, LINES, OUTPUTS, VALUES
+from pitstop.tune.plan import (
+    ACTIVITY,
+    BATCHES,
+    CALLS,
+    FIRST_STEPS,
+    LEARNING,
+    LINES,
+    OUTPUTS,
+    VALUES,
+)
 
 IMAGE_CHANNELS = (1, 3, 4)
 SMALLEST_IMAGE = 16  # pixels on the shorter side
@@ -43,6 +52,17 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Early:
+    """Samples of a gradient, or of what a module returned, in one of the first steps."""
+
+    step: int  # from 0
+    kind: str  # "gradient" or "module"
+    name: str
+    length: float  # of all its numbers
+    values: tuple[float, ...]  # some of them, evenly spread
+
+
+@dataclass(frozen=True, slots=True)
 class Readings:
     """What one run computed, step by step. Of a run without losses the outputs tell."""
 
@@ -57,6 +77,7 @@ class Readings:
     outputs: tuple[Output, ...] = ()
     calls: int | None = None  # of models, by the script itself
     lines: int | None = None  # that it has printed or logged
+    early: tuple[Early, ...] = ()  # in the order in which they were there
 
     @property
     def known_losses(self) -> list[float]:
@@ -81,7 +102,13 @@ def read(folder: Path, evidence: Evidence) -> Readings:
         outputs=tuple(_outputs(folder)),
         calls=activity.get(CALLS),
         lines=activity.get(LINES),
+        early=tuple(_early(folder)),
     )
+
+
+def _early(folder: Path) -> Iterator[Early]:
+    for step, kind, name, length, values in lines(folder / FIRST_STEPS):
+        yield Early(step, kind, name, length, tuple(values))
 
 
 def _learning(rows: Sequence[Any]) -> Iterator[tuple[float | None, ...]]:

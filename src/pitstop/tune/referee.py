@@ -106,7 +106,7 @@ class Referee:
         found = self._judged(_loosest(effects), run, precision, moves)
         if found.ok or "other-randomness" not in effects:
             return found
-        untouched = Untouched(null) if drawn_anew else self._reference(precision)
+        untouched = Untouched(null) if drawn_anew else self.reference(precision)
         return guard("other-randomness", run, untouched, precision)
 
     def _told(self, changes: Changes, guarded: Guarded, run: Run) -> Checked:
@@ -118,7 +118,9 @@ class Referee:
         note = f"{worse or guarded.reason}{self._new_warning(trial)}" if refused else ""
         drift, tolerance = guarded.drift, guarded.tolerance
         said = note or guarded.reason
-        return Checked(refused, said, step_ms(seen.evidence), trial.peak_bytes, drift, tolerance)
+        where = (guarded.quantity, guarded.step) if refused and not worse else ("", None)
+        step = step_ms(seen.evidence)
+        return Checked(refused, said, step, trial.peak_bytes, drift, tolerance, *where)
 
     def _new_warning(self, run: TrialRun) -> str:
         """What the script warns of in this run and not untouched: it may have fallen back."""
@@ -138,10 +140,14 @@ class Referee:
             settled = found.ok or found.drift is None  # what has no drift is wrong by any measure
             if settled or (number == MOVES[-1] and not found.nearly):
                 break
-            found = guard(effect, run, self._reference(precision, number), precision)
+            found = guard(effect, run, self.reference(precision, number), precision)
         return found
 
-    def _reference(self, precision: str, moves: int = 1) -> Untouched:
+    def untouched(self) -> Readings:
+        """The numbers of the untouched script."""
+        return self._readings(SEED)
+
+    def reference(self, precision: str, moves: int = 1) -> Untouched:
         """The untouched runs: one, the same again, and some moved by a hair in that precision."""
         null, again = (self._readings(SEED, number=each) for each in (1, 2))
         moved = (self._readings(SEED, precision, each) for each in range(1, moves + 1))
@@ -179,7 +185,7 @@ class Referee:
     def _worse(self, seen: Sample, precision: str) -> str:
         """The first metric that is worse than in any untouched run, and by how much."""
         if self._metrics:
-            self._reference(precision)  # two runs, and one of rounding: metrics are as noisy
+            self.reference(precision)  # two runs, and one of rounding: metrics are as noisy
         for each in self._metrics:
             untouched = [held.sample for which, held in self._made_runs.items() if not which.kept]
             read = [each.read(other) for other in untouched]

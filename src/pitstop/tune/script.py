@@ -19,7 +19,7 @@ from torch.autograd.function import FunctionMeta
 from torch.optim import Optimizer
 
 from pitstop.profile.patch import patch
-from pitstop.tune import batches, failures, learning
+from pitstop.tune import batches, failures, first_steps, learning
 from pitstop.tune.activity import Activity
 from pitstop.tune.change import find_change
 from pitstop.tune.device import empty_queue, is_alone
@@ -255,6 +255,8 @@ class Run:
             made.on_built(moved.of_optimizer)
         if plan.outputs:  # after what moves weights: that is no learning
             learning.record(made, self._folder, lambda: self._done if self._counts else None)
+        if plan.closely:
+            first_steps.record(made, models, self._folder, lambda: self._done)
 
     def step_ended(self, done: int) -> bool:
         """The recorder counts the steps; their ends are where a change may be switched.

@@ -11,11 +11,14 @@ Changes = tuple[Wanted, ...]
 class RunError(Exception):
     """A run that came to nothing, and what that means for the change that was tried."""
 
-    def __init__(self, verdict: Verdict, note: str, hasty: bool = False) -> None:
+    def __init__(
+        self, verdict: Verdict, note: str, hasty: bool = False, below: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(note)
         self.verdict: Verdict = verdict
         self.note = note
         self.hasty = hasty  # with a larger budget it might have come to something
+        self.below = below  # the last words of the script
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class Checked:
     peak_bytes: int | None = None
     drift: float | None = None  # largest relative error
     tolerance: float | None = None  # what rounding alone would do
+    quantity: str = ""  # what was off, where that is a number of a step
+    step: int | None = None  # from 1
 
 
 def label(wanted: Wanted) -> str:

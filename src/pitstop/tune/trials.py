@@ -17,13 +17,14 @@ from pitstop.compare.quantities import gpu_peak_bytes
 from pitstop.compare.record import Recording, record
 from pitstop.core.evidence import Evidence
 from pitstop.profile.launch import Apart
-from pitstop.profile.options import UNKNOWN, StepEnds
+from pitstop.profile.options import FIRST, UNKNOWN, StepEnds
 from pitstop.profile.runs import About
 from pitstop.tune import plan, readings
 from pitstop.tune.endings import Ending, complaints, ending
 from pitstop.tune.plan import Outcome, Plan
 from pitstop.tune.readings import Readings
 from pitstop.tune.sandbox import child_processes, folders, refusals
+from pitstop.tune.sandbox.copied_tree import Tree
 from pitstop.tune.sandbox.sandbox import Sandbox, opened
 from pitstop.tune.sandbox.written_files import Written, written
 from pitstop.tune.turns import my_turn
@@ -45,6 +46,7 @@ class Settings:
     lists_writes: bool = False  # tell what it writes; for the first run
     step_ends: StepEnds = UNKNOWN  # by an earlier run
     compiled: Path | None = None  # a folder for that which is to outlive these trials
+    tree: Tree | None = None  # a copy of the user's tree, in which the command begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +107,12 @@ class Place:
         self.environment = _environment(box, settings, cache)
         self.first_words = () if settings.in_place else box.first_words
         self.killed = True
+        self._folder = settings.tree.begins if settings.tree else None
 
     def apart(self, seed: int | None, timeout_s: float = math.inf) -> Apart:
         """How a process that runs here differs from one that the user starts."""
-        return Apart(timeout_s, {**_seeded(seed), **self.environment}, self.first_words)
+        environment = {**_seeded(seed), **self.environment}
+        return Apart(timeout_s, environment, self.first_words, self._folder)
 
     def refused(self, recording: Recording) -> tuple[str, ...]:
         """The paths that the kernel did not let it write to, as far as it has complained."""
@@ -125,7 +129,7 @@ def place(folder: Path, settings: Settings) -> Iterator[Place]:
     cache = (settings.compiled or folder.parent / COMPILED).absolute()  # not the user's own
     killed = True
     try:
-        with my_turn(), opened(folder, cache, settings.lists_writes) as box:
+        with my_turn(), opened(folder, cache, settings.lists_writes, settings.tree) as box:
             here = Place(box, settings, cache)
             yield here
             killed = here.killed
@@ -162,8 +166,12 @@ def _run(
 
 def _environment(box: Sandbox, settings: Settings, cache: Path) -> dict[str, str]:
     ours = {child_processes.VARIABLE: box.tag}
+    if settings.tree:
+        ours |= settings.tree.environment()
     if not settings.in_place:
         ours |= {**box.environment(), "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+    elif settings.tree:
+        ours[FIRST] = box.only_imports
     return {**ours, **settings.environment}
 
 

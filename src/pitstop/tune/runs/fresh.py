@@ -1,7 +1,7 @@
 """Fresh: runs of the script in processes of their own, from its first line on."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 from pathlib import Path
@@ -22,6 +22,7 @@ from pitstop.tune.change import Change
 from pitstop.tune.costs import WARMUP, Costs
 from pitstop.tune.plan import Plan
 from pitstop.tune.referee import SEED, Referee
+from pitstop.tune.sandbox.copied_tree import Tree
 from pitstop.tune.track import Changes, Checked, RunError, label
 from pitstop.tune.trials import Settings, TrialRun, run_trial
 from pitstop.tune.turns import clock
@@ -68,6 +69,8 @@ class Course:
     step_ends: StepEnds = UNKNOWN
     compiled: Path | None = None  # what compilers made, shared by all of them
     about: About = field(default_factory=About)  # what its first run ran on
+    tree: Tree | None = None  # a copy of the user's tree, in which the command begins
+    name: str = ""  # of what is run, where that is not the untouched script
 
     def environment(self, changes: Changes) -> dict[str, str]:
         """What changes set before Python starts."""
@@ -93,11 +96,11 @@ class FreshRuns:
         self._running = running  # hears what each run is for
         self._clock = clock
         self._numbers = count(1)
-        self._referee = Referee(course.changes, course.precision, course.metrics, self._run)
+        self._referee = Referee(course.changes, course.precision, course.metrics, self.run)
 
     def check(self, changes: Changes) -> Checked:
         """With seeds, where its numbers are open without, and there is room for them."""
-        run, seen = self._run(changes, Plan(changes, seed=SEED, outputs=True))
+        run, seen = self.run(changes, Plan(changes, seed=SEED, outputs=True))
         return self._referee.held(changes, (run, seen))
 
     def times(self, off: Changes, on: Changes) -> Timed:
@@ -119,7 +122,7 @@ class FreshRuns:
 
     def sample(self, changes: Changes) -> Sample:
         """Run it once with these changes, to be timed."""
-        return self._run(changes, Plan(changes))[1]
+        return self.run(changes, Plan(changes))[1]
 
     def left_s(self) -> float:
         """How much of the budget is left."""
@@ -137,7 +140,7 @@ class FreshRuns:
         noise = pairs.noise(times.before, times.after).at_least(BETWEEN_RUNS)
         return Timed(times, pairs.verdict(times.before, times.after, noise))
 
-    def _run(self, changes: Changes, plan: Plan) -> tuple[TrialRun, Sample]:
+    def run(self, changes: Changes, plan: Plan) -> tuple[TrialRun, Sample]:
         """A run that came to its end with all changes in force; else a ``RunError``."""
         course, left_s = self._course, max(LEAST_S, self.left_s() - self.reserve_s)
         patience_s = SLOWEST * course.costs.run_s + HANGS_S
@@ -149,18 +152,20 @@ class FreshRuns:
             in_place=course.in_place,
             step_ends=course.step_ends,
             compiled=course.compiled,
+            tree=course.tree,
         )
-        self._running(f"{_purpose(plan)} ({minutes(left_s)} left)")
+        self._running(f"{_purpose(plan, course.name)} ({minutes(left_s)} left)")
         folder = course.folder / f"{next(self._numbers):04}"
         try:
             run = run_trial(course.words, plan, folder, settings)
             _check_place(course.about, run.about)
             seen = sample(run.recording)
+            below = run.recording.last_words() if run.ending.error else []
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if run.ending.timed_out and left_s < patience_s:
             raise RunError("not-applicable", f"no room in the budget: it {run.ending.error}", True)
-        _refuse(run)
+        _refuse(run, below)
         if not seen.evidence.steady:
             raise RunError("failed", "no step was finished after the warm-up: give more --steps")
         return run, seen
@@ -173,9 +178,9 @@ def _check_place(first: About, now: About) -> None:
             raise PitstopError(f"another {words} than in the first run: {after}, not {before}")
 
 
-def _purpose(plan: Plan) -> str:
+def _purpose(plan: Plan, name: str) -> str:
     """What a run is for, in a few words."""
-    names = " + ".join(map(label, plan.changes)) or "untouched"
+    names = name or " + ".join(map(label, plan.changes)) or "untouched"
     if plan.perturb:
         return f"a fresh run: {names}, its weights moved by a hair"
     if plan.seed:
@@ -183,11 +188,11 @@ def _purpose(plan: Plan) -> str:
     return f"a fresh run: {names}, its {'numbers' if plan.outputs else 'time'}"
 
 
-def _refuse(run: TrialRun) -> None:
+def _refuse(run: TrialRun, below: Sequence[str]) -> None:
     """A run that failed, or in which a change did not take hold, tells nothing."""
     if run.ending.error:
         verdict: Verdict = "out-of-memory" if run.ending.out_of_memory else "failed"
-        raise RunError(verdict, run.ending.error)
+        raise RunError(verdict, run.ending.error, below=tuple(below))
     for each in run.outcomes:
         if each.declined:
             raise RunError("not-applicable", each.declined)

@@ -9,6 +9,7 @@ folders.py          how its folders are made and wiped
 caches.py           what trials may fill: the caches of libraries
 enter.py            what the trial's process does before the script's first line
 landlock.py         the kernel refuses to write anywhere else
+copied_tree.py      imports from the user's tree lead to a copy of it
 redirect.py         the functions of ``os`` and ``open`` write to the scratch folder
 overlay.py          a folder that takes what is written, and looks like the disk that it hides
 stand_ins.py        how a function of Python is replaced, so that nobody notices

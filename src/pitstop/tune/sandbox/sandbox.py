@@ -11,6 +11,7 @@ from uuid import uuid4
 from pitstop.profile.collect import lines
 from pitstop.profile.options import FIRST
 from pitstop.tune.sandbox import caches, child_processes, enter, folders, landlock
+from pitstop.tune.sandbox.copied_tree import Tree
 
 PIPES = "CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"  # noqa: S108 through which a GPU is shared
 QUIET = {  # services that would keep a record of each trial
@@ -33,12 +34,23 @@ class Sandbox:
     lists: bool  # its processes note what they open for writing, and start
     fenced: bool  # the kernel refuses to write anywhere else
     tag: str  # of its processes
+    tree: Tree | None = None  # a copy of the user's tree, which it is to import from
 
     @property
     def first(self) -> str:
         """What the trial's process is told to do before the script's first line."""
         alone = [str(self.temporary), *map(str, self.others)]
-        return json.dumps({"folder": str(self.scratch), "alone": alone, "lists": self.lists})
+        told = {"folder": str(self.scratch), "alone": alone, "lists": self.lists}
+        return f"{enter.BEGIN} {json.dumps({**told, 'tree': self._led})}"
+
+    @property
+    def only_imports(self) -> str:
+        """Likewise, where it may write where it wants to."""
+        return f"{enter.BEGIN} {json.dumps({'tree': self._led})}"
+
+    @property
+    def _led(self) -> list[str]:
+        return [self.tree.of, self.tree.copy] if self.tree else []
 
     @property
     def first_words(self) -> tuple[str, ...]:
@@ -57,14 +69,16 @@ class Sandbox:
             **QUIET,
             **ENGLISH,
             "PYTHONFAULTHANDLER": "1",  # where a crash in C++ came from
-            FIRST: f"{enter.BEGIN} {self.first}",
+            FIRST: self.first,
             "MLFLOW_TRACKING_URI": (self.temporary / "mlflow").as_uri(),
             "TMPDIR": str(self.temporary),
         }
 
 
 @contextlib.contextmanager
-def opened(folder: Path, cache: Path, lists: bool = False) -> Iterator[Sandbox]:
+def opened(
+    folder: Path, cache: Path, lists: bool = False, tree: Tree | None = None
+) -> Iterator[Sandbox]:
     """A sandbox for one trial, with two folders of ours; afterwards only those are left of it."""
     cache.mkdir(parents=True, exist_ok=True)
     with folders.temporary() as place, caches.all_there():
@@ -72,7 +86,7 @@ def opened(folder: Path, cache: Path, lists: bool = False) -> Iterator[Sandbox]:
         scratch.mkdir()
         temporary.mkdir()
         fenced = not landlock.missing()
-        box = Sandbox(scratch, temporary, (folder, cache), lists, fenced, uuid4().hex)
+        box = Sandbox(scratch, temporary, (folder, cache), lists, fenced, uuid4().hex, tree)
         try:
             yield box
         finally:
