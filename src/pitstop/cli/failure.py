@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from pitstop.cli import agent
 from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable, printable_lines
 from pitstop.core.secrets import masked_text
@@ -33,22 +34,31 @@ def say(text: str) -> None:
         click.echo(printable_lines(text), err=True)
 
 
-def say_error(error: BaseException) -> None:
-    """Say in one line what went wrong; what nobody foresaw leaves its traceback in a file."""
+def say_error(error: BaseException, to_agent: bool = False) -> None:
+    """Say in one line what went wrong; what nobody foresaw leaves its traceback in a file.
+
+    A coding agent is told the same in three.
+    """
+    code, text = _told(error)
+    say(agent.error(code, text) if to_agent else f"pitstop: {text}")
+
+
+def _told(error: BaseException) -> tuple[str, str]:
+    """Which kind of error it is, and what is said of it."""
     match error:
         case PitstopError():
-            say(f"pitstop: {error}")
+            return "could-not-run", str(error)
         case click.UsageError(ctx=click.Context() as context):
-            say(f"pitstop: {printable(error.format_message())} (see {context.command_path} --help)")
+            said = printable(error.format_message())
+            return "usage", f"{said} (see {context.command_path} --help)"
         case click.ClickException():
-            say(f"pitstop: {printable(error.format_message())}")
+            return "usage", printable(error.format_message())
         case OSError() if error.errno in CURES:
             where = f"{error.filename}: " if error.filename else ""
-            say(f"pitstop: {printable(where)}{error.strerror}: {CURES[error.errno]}")
+            return "machine", f"{printable(where)}{error.strerror}: {CURES[error.errno]}"
         case _:
             what = f"{type(error).__name__}: {error}".removesuffix(": ")
-            what = printable(masked_text(what))
-            say(f"pitstop: unexpected {what}; {_kept(error)}")
+            return "unexpected", f"unexpected {printable(masked_text(what))}; {_kept(error)}"
 
 
 @contextlib.contextmanager

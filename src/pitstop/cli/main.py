@@ -11,6 +11,7 @@ import click
 
 import pitstop.cli
 from pitstop import __version__
+from pitstop.cli import agent
 from pitstop.cli.failure import (
     give_up_what_cannot_be_written,
     say,
@@ -20,7 +21,7 @@ from pitstop.cli.failure import (
 from pitstop.core.errors import PitstopError
 
 COULD_NOT_RUN = 2
-SERVING = {"diagnosis", "failure", "formats", "main", "numbers", "output"}  # no commands
+SERVING = {"agent", "diagnosis", "failure", "formats", "main", "numbers", "output"}  # no commands
 INTERRUPTED = 130  # what shells expect after Ctrl-C
 NOBODY_READS = 141  # likewise of a program whose reader, `head` perhaps, has seen enough
 COMPLETION = "_PITSTOP_COMPLETE"  # set by the shell that asks what could be typed next
@@ -91,7 +92,7 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         return NOBODY_READS
     except Exception as error:  # noqa: BLE001 a traceback would end with 1, which means findings
-        say_error(error)
+        say_error(error, agent.reads(arguments))
         return COULD_NOT_RUN
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from pitstop.cli import agent
 from pitstop.cli.failure import say
 from pitstop.cli.formats import by_suffix, formats, is_report, renderer
 from pitstop.core import store
@@ -46,7 +47,8 @@ class Output:
         Where it is ``brief``, one screen of it is shown, beside a file as well.
         """
         if self.path is None or brief:
-            show(report, "terminal" if self.path else self.format or "terminal", err, brief)
+            shown = "terminal" if self.path else self.format or "terminal"
+            show(report, shown, err and shown != agent.FORMAT, brief)
         if self.path is None:
             return
         try:
@@ -67,7 +69,9 @@ def output_options(function: Function) -> Function:
     """Give a command ``--format``, ``--output`` and ``--force``; it gets them as one ``output``."""
 
     @click.option(
-        "--format", type=click.Choice(formats()), help="Output format. [default: terminal]"
+        "--format",
+        type=click.Choice(formats()),
+        help="Output format. [default: terminal; agent where a coding agent runs this]",
     )
     @click.option(
         "--output",
@@ -80,7 +84,8 @@ def output_options(function: Function) -> Function:
     def with_output(
         *given: Any, format: str | None, output: Path | None, force: bool, **rest: Any
     ) -> Any:
-        return function(*given, output=Output(format, output, force), **rest)
+        by_itself = agent.FORMAT if output is None and agent.is_there() else None
+        return function(*given, output=Output(format or by_itself, output, force), **rest)
 
     return cast("Function", with_output)
 

@@ -18,6 +18,7 @@ from pitstop.scan.screen import first_screen
 from pitstop.scan.worker import static_rules
 
 CLEAN, FINDINGS, COULD_NOT_RUN = 0, 1, 2
+SHORT = {None, "terminal", "agent"}  # formats in which one line for each cause is shown
 
 EXAMPLES = """\b
 Examples:
@@ -123,7 +124,7 @@ def command(
         _write_fixes(scanned)
     if statistics:
         click.echo(_count(scanned.report), nl=False)
-    elif everything or output.path or output.format not in {None, "terminal"}:
+    elif everything or output.path or output.format not in SHORT:
         output.write(scanned.report)
     else:
         output.write(first_screen(scanned.report, static_rules()))

@@ -43,6 +43,7 @@ class Report:
     verdict: str  # one line: the answer
     why: str = ""  # one line: the reason
     next: str = ""  # one line: what to type now
+    typed: str = ""  # the script and its arguments, to be typed behind another command
     where: str = ""  # file:line or the item of the machine, when there is one
     gain: str = ""  # one line: what all findings together can save at most
     machine: Machine | None = None

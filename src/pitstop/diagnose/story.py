@@ -80,6 +80,7 @@ def tell(
         verdict=_verdict(first, ledger, name),
         why=_why(first, ledger),
         next=_next(first, ledger, shown, code, typed or name),
+        typed=typed,
         where=_where(shown),
         gain=gain(shown, ledger),
         machine=recording.machine,

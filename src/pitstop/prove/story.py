@@ -43,6 +43,7 @@ def tell(proof: Proof, command: str) -> Report:
         verdict=_verdict(proof),
         why=_why(proof),
         next=_next(proof, command),
+        typed=command,
         where=_where(proof.numbers.parted) if proof.numbers and proof.numbers.parted else "",
         checks=tuple(_checks(proof)),
         comparisons=proof.comparisons,
