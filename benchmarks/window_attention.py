@@ -91,8 +91,8 @@ def eager(q: Any, k: Any, v: Any, bias: Any, mask: Any) -> torch.Tensor:
         scores = scores + bias
     if mask is not None:
         scores = (scores.unflatten(0, (-1, mask.shape[0])) + mask[:, None]).flatten(0, 1)
-    weights: torch.Tensor = scores.float().softmax(-1).to(v.dtype)
-    return weights @ v
+    answer: torch.Tensor = scores.float().softmax(-1).to(v.dtype) @ v
+    return answer
 
 
 def ours(q: Any, k: Any, v: Any, bias: Any, mask: Any) -> torch.Tensor:

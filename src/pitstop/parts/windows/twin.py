@@ -33,7 +33,8 @@ def window_attention_twin(
         weights = dropout(weights)
     elif dropout:
         weights = F.dropout(weights, dropout)
-    return weights.to(value.dtype) @ value
+    answer: torch.Tensor = weights.to(value.dtype) @ value
+    return answer
 
 
 def masked(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
