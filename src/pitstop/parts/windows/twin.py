@@ -40,4 +40,5 @@ def window_attention_twin(
 def masked(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Add the mask of its position (P, N, M) to each window of (B, H, N, M), as Swin does it."""
     positions = mask.shape[0]
-    return (scores.unflatten(0, (-1, positions)) + mask.unsqueeze(1)).flatten(0, 1)
+    by_position: torch.Tensor = scores.unflatten(0, (-1, positions))
+    return (by_position + mask.unsqueeze(1)).flatten(0, 1)
