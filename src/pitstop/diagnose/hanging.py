@@ -11,6 +11,7 @@ FRAME = re.compile(r'^\s*File "(?P<path>[^"]+)", line (?P<line>\d+) in (?P<funct
 LIBRARY = re.compile(
     r"site-packages|dist-packages|[/\\]lib(?:64)?[/\\]python3|[/\\]pitstop[/\\]profile[/\\]|^<"
 )
+IMPORTING = "_find_and_load"  # the frame that a module is imported in
 WORKER = "_worker_loop"  # the frame that a loader's worker runs its dataset in
 
 
@@ -31,6 +32,8 @@ def waiting_lines(stacks: Iterable[str]) -> Waiting:
             functions = [each.function for each in frames]
             if WORKER in functions:
                 worker = _first_of_user(frames[: functions.index(WORKER)]) or worker
+            elif IMPORTING in functions:
+                script = None  # a slow import is no wait
             elif "<module>" in functions:
                 script = _first_of_user(frames) or script
     return Waiting(script, worker)

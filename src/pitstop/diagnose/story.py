@@ -96,7 +96,7 @@ def _verdict(evidence: Evidence, ledger: Ledger | None, name: str) -> str:
     if ledger is None:
         return f"{name}: no undisturbed step was finished, so there is no step time."
     said, mean_ms = f"{milliseconds(ledger.step_ms)} per step", evidence.mean_ms("total_ms")
-    busy = evidence.others if evidence.others and evidence.others >= BUSY else 0.0
+    busy = _busy(evidence)
     if busy:
         low, high = map(milliseconds, evidence.quartiles_ms())
         said = f"{low} to {high} per step, {milliseconds(ledger.step_ms)} in the middle"
@@ -108,6 +108,11 @@ def _verdict(evidence: Evidence, ledger: Ledger | None, name: str) -> str:
     return f"{first}{name}: {said}."
 
 
+def _busy(evidence: Evidence) -> float:
+    """The share of the cores that others used, where that is enough to matter."""
+    return evidence.others if evidence.others and evidence.others >= BUSY else 0.0
+
+
 def _why(evidence: Evidence, ledger: Ledger | None) -> str:
     if ledger is None:
         seen = f"{len(evidence.steps)} finished steps, {len(evidence.loaders)} DataLoaders"
@@ -117,9 +122,11 @@ def _why(evidence: Evidence, ledger: Ledger | None) -> str:
     said = [f"{percent(shares[cause])} {CAUSES[cause]}" for cause in named]
     large = [text for cause, text in zip(named, said, strict=True) if shares[cause] > WORTH_SAYING]
     large += [unseen] if (unseen := why_unseen(evidence, ledger)) else []
-    low, high = map(milliseconds, evidence.quartiles_ms())
-    measured = f"Measured on {count(len(evidence.steady), 'step')}, half of them between "
-    measured += f"{low} and {high}; {_kind(evidence)}."
+    measured = f"Measured on {count(len(evidence.steady), 'step')}"
+    if not _busy(evidence):  # else the verdict has the interval
+        low, high = map(milliseconds, evidence.quartiles_ms())
+        measured += f", half of them between {low} and {high}"
+    measured += f"; {_kind(evidence)}."
     return f"{', '.join(large)}. {measured}" if large else measured
 
 
@@ -171,9 +178,9 @@ def _where(findings: Sequence[Finding]) -> str:
 
 
 def _others(evidence: Evidence) -> Iterator[str]:
-    if evidence.others and evidence.others >= BUSY:
+    if _busy(evidence):
         yield (
-            f"others used {percent(evidence.others)} of the cores meanwhile: what runs on a CPU "
+            f"others used {percent(_busy(evidence))} of the cores meanwhile: what runs on a CPU "
             "takes longer, and is less even, than on a quiet machine"
         )
 

@@ -36,6 +36,18 @@ def test_the_line_of_its_workers_tells_more():
     assert "train.py:21, its workers at data.py:33" in finding.message
 
 
+def test_who_is_still_importing_does_not_hang():
+    importing = SCRIPT.replace(
+        '  File "/env/site-packages/torch/utils/data/dataloader.py", line 1275 in _get_data\n',
+        '  File "/env/site-packages/torch/_dynamo/__init__.py", line 3 in <module>\n'
+        '  File "<frozen importlib._bootstrap>", line 1178 in _find_and_load\n',
+    )
+    assert run_hangs(without_ledger(stacks=(importing,))) == []
+    assert run_hangs(without_ledger(stacks=(SCRIPT + importing,))) == []
+    (finding,) = run_hangs(without_ledger(stacks=(importing + SCRIPT,)))
+    assert finding.cure == "look at what this line works on or waits for"
+
+
 def test_an_idle_worker_is_not_blamed():
     idle = WORKER.replace('  File "/home/me/data.py", line 33 in __getitem__\n', "")
     (finding,) = run_hangs(without_ledger(stacks=(SCRIPT, idle)))

@@ -8,6 +8,9 @@ from pitstop.diagnose.hanging import waiting_lines
 from pitstop.diagnose.place import label, span
 from pitstop.diagnose.recording import Recording
 
+CURE = "look at what this line works on or waits for"
+WITHOUT_WORKERS = "num_workers=0 shows an error that workers hide"
+
 
 @rule("PIT115")
 def run_hangs(recording: Recording) -> Iterator[Finding]:
@@ -37,7 +40,7 @@ def run_hangs(recording: Recording) -> Iterator[Finding]:
     yield Finding(
         f"No step was finished: when it was last asked, {where} in `{place.function}`.",
         span=span(place),
-        cure="look at what this line waits for; num_workers=0 shows an error that workers hide",
+        cure=CURE if waiting.worker is None else f"{CURE}; {WITHOUT_WORKERS}",
         severity="error",
         confidence="measured",
         per="start",
