@@ -65,3 +65,43 @@ def test_a_model_whose_compiling_is_off_leaves_dynamo_alone():
         for undo in reversed(undos):
             undo()
         torch._dynamo.reset()
+
+
+def test_weights_laid_out_anew_go_back_to_where_they_lay():
+    undos = []
+    laid_out = Script(Wanted("channels-last"), Plan(), Made(undos), Models(undos), undos)
+    laid_out.toggled, laid_out.on = True, False
+    try:
+        find_change("channels-last").apply(laid_out)
+        model = torch.nn.Conv2d(2, 2, 3)
+        model(torch.ones(1, 2, 4, 4))
+        places = []
+        for on in (True, False, True, False):
+            laid_out.turn(on)
+            places.append((model.weight.data_ptr(), model.weight.is_contiguous()))
+            model.weight.data += 1
+        assert places[:2] == places[2:]
+        assert [contiguous for _, contiguous in places] == [False, True, False, True]
+        assert laid_out.outcome().applied == 1
+    finally:
+        for undo in reversed(undos):
+            undo()
+
+
+def test_weights_that_were_learned_in_one_layout_are_there_in_the_other():
+    undos = []
+    laid_out = Script(Wanted("channels-last"), Plan(), Made(undos), Models(undos), undos)
+    laid_out.toggled, laid_out.on = True, False
+    try:
+        find_change("channels-last").apply(laid_out)
+        model = torch.nn.Conv2d(2, 2, 3)
+        model(torch.ones(1, 2, 4, 4))
+        wanted = model.weight.detach().clone()
+        for on in (True, False, True, False):
+            laid_out.turn(on)
+            model.weight.data += 1
+            wanted += 1
+            assert torch.equal(model.weight, wanted)
+    finally:
+        for undo in reversed(undos):
+            undo()

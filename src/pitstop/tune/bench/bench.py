@@ -107,7 +107,7 @@ class LiveBench:
         self._process: Process | None = None
         self._outcomes: dict[str, Outcome] = {}  # by what people call a change
         self._settled: list[Changes] = []  # sets of changes that have run before
-        self._setups_s: dict[Changes, float] = {}  # in the first twin with these changes
+        self._setups_s: dict[str, float] = {}  # by the names of a set: in its first twin
         self.starts = 0
         self._without_waits = False
         self.reserve_s = 0.0
@@ -138,7 +138,7 @@ class LiveBench:
             if answer.wrong:
                 break
         if len(took_s) > 1:
-            self._setups_s.setdefault(on, max(0.0, took_s[0] - min(took_s[1:])))
+            self._setups_s.setdefault(names(on), max(0.0, took_s[0] - min(took_s[1:])))
         return Twins(tuple(found))
 
     def blocks(self, off: Changes, on: Changes) -> Pairs[float]:
@@ -175,7 +175,7 @@ class LiveBench:
 
     def setup_s(self, on: Changes) -> float | None:
         """As the first twins with them have shown."""
-        return self._setups_s.get(on)
+        return self._setups_s.get(names(on))
 
     def left_s(self) -> float:
         """By the clock, without the time that others had."""
@@ -258,6 +258,11 @@ class LiveBench:
                 raise RunError("failed", outcome.declined)
             if outcome.declined:
                 raise RunError("not-applicable", outcome.declined)
+
+
+def names(changes: Changes) -> str:
+    """A set of changes as people read it."""
+    return " + ".join(map(label, changes))
 
 
 def is_on(number: int) -> bool:

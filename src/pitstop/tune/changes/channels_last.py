@@ -29,6 +29,7 @@ def channels_last(script: "Script") -> None:
     models: list[Any] = []
     met: set[int] = set()  # weights
     theirs: set[int] = set()  # those that the script has laid out so itself: they stay, on or off
+    homes = _Homes()
     script.needs("2-D or 3-D convolution that is not laid out so already")
 
     def lay_out(channels_are_last: bool) -> None:
@@ -36,7 +37,7 @@ def channels_last(script: "Script") -> None:
             if id(weight) in theirs:
                 continue
             layout = formats[weight.dim()] if channels_are_last else torch.contiguous_format
-            weight.data = weight.data.contiguous(memory_format=layout)
+            homes.move(weight, layout, stay=script.toggled)
             for tensor, put in _beside(weight, script.optimizers):
                 put(tensor.contiguous(memory_format=layout))
 
@@ -64,6 +65,30 @@ def channels_last(script: "Script") -> None:
     _watch_draws(script, formats)
     _keep_rows(script)
     script.switch(lambda: lay_out(True), lambda: lay_out(False))
+
+
+class _Homes:
+    """Where weights lie in each layout. A captured graph knows them by their addresses."""
+
+    def __init__(self) -> None:
+        self._left: dict[int, Any] = {}  # by weight: the place that it has left
+
+    def move(self, weight: Any, layout: Any, stay: bool) -> None:
+        """Lay it out so. Where both places are to stay, it goes back to the one it has left."""
+        before = weight.data
+        if before.is_contiguous(memory_format=layout):
+            return
+        home = self._left.get(id(weight))
+        if home is not None and _kind(home) == _kind(before):
+            weight.data = home.copy_(before)
+        else:
+            weight.data = before.contiguous(memory_format=layout)
+        if stay:
+            self._left[id(weight)] = before
+
+
+def _kind(tensor: Any) -> tuple[Any, ...]:
+    return tensor.shape, tensor.dtype, tensor.device
 
 
 def _watch_draws(script: "Script", formats: dict[int, Any]) -> None:
