@@ -105,7 +105,9 @@ class FreshRuns:
 
     def times(self, off: Changes, on: Changes) -> Timed:
         """A run is cut into some blocks, so that two pairs of runs tell a large gain."""
-        most = max(FEWEST // OF_A_RUN, min(FEWEST, self.costs.affordable(self.left_s() - self.reserve_s)))
+        most = max(
+            FEWEST // OF_A_RUN, min(FEWEST, self.costs.affordable(self.left_s() - self.reserve_s))
+        )
         before: list[float] = []
         after: list[float] = []
         for number in range(most):
