@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from pitstop import internals
-from pitstop.tune.models import repeated_blocks
+from pitstop.parts.blocks import repeated_blocks
 from pitstop.tune.plan import Options, Plan, Wanted
 from pitstop.tune.script import Run, Script
 from pitstop.tune.to_compile import OPERATION_S, START_S

@@ -86,6 +86,9 @@ def folder(tmp_path):
           "            layer.compile(dynamic=False)"]),
         ("fused-group-norm",
          ["from pitstop.parts import fuse_group_norm", "    fuse_group_norm(model)"]),
+        (("selective-checkpoints", {"blocks": True, "keep": 0.25}),
+         ["from pitstop.parts import selective_checkpoints",
+          "    selective_checkpoints(model, keep=0.25)"]),
         ("cuda-graphs", ["from pitstop.parts import graphed", "    graphed(model)"]),
         ("non-blocking",
          ["        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)"]),
@@ -369,3 +372,26 @@ def test_a_model_of_which_a_method_calls_a_part(tmp_path, built, call, path, aft
         subprocess.run(["git", "apply"], input=patch.text, text=True, cwd=tmp_path, check=True)
         text = (tmp_path / "train.py").read_text()
         assert text.index(built.splitlines()[-1]) < text.index(after) < text.index("for latent")
+
+
+def test_calls_of_checkpoint_in_one_file_share_one_budget(tmp_path):
+    write(tmp_path, train=TRAINER)
+    patch = patched(tmp_path, ("selective-checkpoints", {"peak_gib": 50.0}))
+    assert added(patch) == [
+        "from pitstop.parts.checkpoints import Checkpoints, Room",
+        "",
+        "checkpointed = Checkpoints(Room(peak_bytes=53687091200))",
+        "\t\treturn x + checkpointed(self.block, x)",
+    ]
+    assert not patch.unplaced
+
+
+def test_calls_of_checkpoint_in_several_files_are_left_to_the_user(tmp_path):
+    write(
+        tmp_path,
+        train=TRAINER.replace("import torch\n", "import torch\n\nimport other\n", 1),
+        other="from torch.utils.checkpoint import checkpoint\ncheckpoint(f, x)\n",
+    )
+    patch = patched(tmp_path, "selective-checkpoints")
+    (said,) = (why for _, why in patch.unplaced)
+    assert said.startswith("checkpoint is called in several files")

@@ -7,6 +7,7 @@
 from pitstop.parts import dsepconv
 from pitstop.parts.accelerate_vae import accelerate_vae
 from pitstop.parts.cache.ram_cache import RamCache, ram_cache
+from pitstop.parts.checkpoints import selective_checkpoints
 from pitstop.parts.ema import ema_update
 from pitstop.parts.fuse_group_norm import fuse_group_norm
 from pitstop.parts.graphs import graphed
@@ -40,5 +41,6 @@ __all__ = [
     "nan_guard",
     "ram_cache",
     "reused",
+    "selective_checkpoints",
     "weighted",
 ]

@@ -17,6 +17,7 @@ SETTLING = {"to", "cuda", "cpu", "eval", "train", "half", "float", "bfloat16", "
 SETTLING |= {"requires_grad_", "load_state_dict", "double", "register_forward_pre_hook"}
 PLAIN_METHODS = {*TENSOR_METHODS, "append", "extend", "items", "keys", "values", "get", "update"}
 PLAIN_METHODS |= {"backward", "item", "tolist", "numpy", "format", "join", "step", "zero_grad"}
+PARTS = {"fuse_group_norm", "graphed", "selective_checkpoints"}  # they change a model in place
 MOST_MAKERS = 3  # functions between a class and the name that its object gets
 
 
@@ -262,9 +263,7 @@ def _sets_up(statement: ast.stmt, target: str) -> bool:
     match statement:
         case ast.Assign(targets=[one], value=ast.Call() as value):
             return _is_of(one, target) and ast.unparse(one) == _settled(value)
-        case ast.Expr(
-            value=ast.Call(func=ast.Name(id="fuse_group_norm" | "graphed"), args=[given])
-        ):
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=[given])) if name in PARTS:
             return _is_of(given, target)
         case ast.Expr(value=ast.Call() as value):
             return f"{_settled(value)}.".startswith(f"{target}.")

@@ -57,6 +57,7 @@ class Facts:
     evidence: Evidence
     device: str = "cpu"
     cores: int = 1
+    goal: Goal = "time"
 
     @property
     def work(self) -> Work:

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.compiler import is_dynamo_compiling
 
-from pitstop import internals
+from pitstop.parts.blocks import wrap
 from pitstop.profile.origins import in_backward
 from pitstop.profile.patch import Undo, disguised, patch
 
@@ -164,27 +164,6 @@ class Models:
             self._inside = False
 
 
-def wrap(module: nn.Module, around: Around) -> Undo:
-    """Put ``around(call, module, ...)`` around the calls of one module, and of that one alone.
-
-    Nothing here keeps the module alive: scripts that build a model in each step free it, too.
-    """
-    before = internals.compiled_call(module)
-    reference = ref(module)
-
-    def slot(*arguments: Any, **options: Any) -> Any:
-        living = reference()
-        assert living is not None
-        return around(before or internals.call_of(living), living, *arguments, **options)
-
-    def undo() -> None:
-        if (living := reference()) is not None:
-            vars(living)[internals.COMPILED_CALL] = before
-
-    vars(module)[internals.COMPILED_CALL] = slot  # Fabric sets attributes on what it wraps, too
-    return undo
-
-
 def _is_call(method: Any) -> bool:
     """Whether a method of a module is what a call of it runs, and is met by that."""
     owner, name = getattr(method, "__self__", None), getattr(method, "__name__", "")
@@ -196,25 +175,3 @@ def device_of(module: nn.Module) -> str:
     for tensor in (*module.parameters(), *module.buffers()):
         return tensor.device.type
     return ""
-
-
-def repeated_blocks(module: nn.Module) -> list[nn.Module]:
-    """The outermost inner modules whose class occurs more than once: the blocks of a network.
-
-    torch's own layers do not count; they are what blocks are made of.
-    """
-    kinds = [type(each) for each in module.modules() if _is_block(each)]
-    blocks: list[nn.Module] = []
-    inside: set[int] = set()
-    for each in module.modules():
-        if id(each) in inside or each is module or kinds.count(type(each)) < 2:
-            continue
-        blocks.append(each)
-        inside |= {id(part) for part in each.modules()}
-    return blocks
-
-
-def _is_block(module: nn.Module) -> bool:
-    if type(module).__module__.startswith("torch.nn."):
-        return False
-    return next(module.parameters(), None) is not None

@@ -18,6 +18,7 @@ from torch import is_grad_enabled, nn
 from torch.autograd.function import FunctionMeta
 from torch.optim import Optimizer
 
+from pitstop.parts.blocks import wrap
 from pitstop.profile.patch import patch
 from pitstop.tune import batches, failures, first_steps, learning
 from pitstop.tune.activity import Activity
@@ -25,7 +26,7 @@ from pitstop.tune.change import find_change
 from pitstop.tune.device import empty_queue, is_alone
 from pitstop.tune.kernels import launches_kernels
 from pitstop.tune.made import Arguments, Made
-from pitstop.tune.models import Models, device_of, wrap
+from pitstop.tune.models import Models, device_of
 from pitstop.tune.numbers import Perturbation, keep_outputs, set_seeds
 from pitstop.tune.plan import CHANGES, Options, Outcome, Plan, Wanted, read_plan, write
 

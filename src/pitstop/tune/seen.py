@@ -14,11 +14,17 @@ LAYER = re.compile(
     r"|(SyncBatch|Group|Layer|RMS)Norm|PReLU|MultiheadAttention|NonDynamicallyQuantizableLinear"
     r"|Transformer((En|De)coder(Layer)?)?|Sequential|(RNN|LSTM|GRU)(Cell)?"
 )
+TORCHS_BLOCKS = {"TransformerEncoderLayer", "TransformerDecoderLayer"}  # models repeat them
 ALIKE = 2  # shapes of batches: the last one of an epoch is smaller
 GROWS = 0.01  # of the memory reserved on a GPU: a single small tensor may come late
 LAUNCHING = 0.25  # of the step: CUDA graphs take longer to compile, and keep memory
 LITTLE = 0.01  # of the step: nothing below counts as a difference
 WAITS = 0.02  # of the step: what a loader could save at most; below this it is not worth a trial
+
+
+def may_repeat(kind: str) -> bool:
+    """Whether a class with weights may be a block that models repeat, and no layer of one."""
+    return kind in TORCHS_BLOCKS or not LAYER.fullmatch(kind)
 
 
 def no_convolution(evidence: Evidence) -> str:

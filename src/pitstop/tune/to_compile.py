@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from pitstop.core.evidence import Evidence, ModuleCall
 from pitstop.diagnose.calls import call_tree
 from pitstop.tune.plan import Options
-from pitstop.tune.seen import LAYER, steps_of_epoch
+from pitstop.tune.seen import may_repeat, steps_of_epoch
 
 # Seconds for next to nothing, and for each operation of the forward pass with its backward one.
 # Measured: see "What a compiler takes" in docs/results.md. On a CPU g++ builds each kernel.
@@ -35,7 +35,7 @@ def blocks(evidence: Evidence) -> list[int]:
 
 def _may_be_block(call: ModuleCall) -> bool:
     inner = call.parent >= 0 and not call.recomputed
-    return inner and call.parameters > 0 and not LAYER.fullmatch(call.kind)
+    return inner and call.parameters > 0 and may_repeat(call.kind)
 
 
 def operations(evidence: Evidence, scope: str) -> int:

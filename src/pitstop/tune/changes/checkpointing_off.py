@@ -25,7 +25,7 @@ OF_CHECKPOINT = {
     when=When(
         work="training",
         useless=no_checkpoint,
-        rivals=("checkpointing-on",),
+        rivals=("checkpointing-on", "selective-checkpoints"),
         usual=0.2,
     ),
 )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     "exact",
     helps=("memory",),
     toggles=True,
-    when=When(work="training", rivals=("checkpointing-off",)),
+    when=When(work="training", rivals=("checkpointing-off", "selective-checkpoints")),
 )
 def checkpointing_on(script: "Script") -> None:
     """Compute the activations of repeated blocks twice instead of keeping them.
@@ -21,7 +21,7 @@ def checkpointing_on(script: "Script") -> None:
     It saves most of the memory of training, and costs about a third more time. Blocks with
     BatchNorm stay as they are: their running averages would be updated twice.
     """
-    from pitstop.tune.models import repeated_blocks  # noqa: PLC0415 needs torch
+    from pitstop.parts.blocks import repeated_blocks  # noqa: PLC0415 needs torch
 
     torch = script.torch
     checkpoint = torch.utils.checkpoint.checkpoint

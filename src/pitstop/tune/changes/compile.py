@@ -118,7 +118,7 @@ def _whole(script: "Script", compiled: Compiled) -> None:
 
 
 def _blocks(script: "Script", compiled: Compiled) -> None:
-    from pitstop.tune.models import repeated_blocks  # noqa: PLC0415 needs torch
+    from pitstop.parts.blocks import repeated_blocks  # noqa: PLC0415 needs torch
 
     script.needs("model has blocks that repeat")
     _compile_modules(script, compiled, repeated_blocks)

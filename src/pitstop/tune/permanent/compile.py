@@ -14,7 +14,7 @@ from pitstop.tune.changes.compile import CAPTURED, GIVEN, LIMIT, MOST_GRAPHS
 from pitstop.tune.model_lines import Lines, behind_models, parts_of
 from pitstop.tune.permanent.checkpointing_off import CHECKPOINT
 from pitstop.tune.plan import Options, Value
-from pitstop.tune.seen import LAYER, no_checkpoint
+from pitstop.tune.seen import LAYER, may_repeat, no_checkpoint
 from pitstop.tune.sites import Left, Sites, in_file, set_up, torch_name
 
 FEW_BLOCKS = 4  # with a graph for training and one without gradients; torch gives up at 8
@@ -66,7 +66,7 @@ def _most_alike(sites: Sites, scope: str) -> int:
 def _times(calls: Iterable[ModuleCall]) -> Counter[str]:
     """How many modules there are of each class that has weights, and is not torch's."""
     modules = {(each.path, each.kind) for each in calls if each.parameters}
-    return Counter(kind for _, kind in modules if not LAYER.fullmatch(kind))
+    return Counter(kind for _, kind in modules if may_repeat(kind))
 
 
 def _literal(value: Value) -> str:

@@ -87,6 +87,7 @@ def choose(
     """The candidates that findings ask for, by what they promise, and those always worth a try."""
     reasons: dict[str, list[str]] = {}
     chosen = []
+    facts = replace(facts, goal=choice.goal)
     for change in changes:
         predicted, code = _asked_for(change.name, findings)
         if reason := _against(change, bool(code), facts, choice):
@@ -94,7 +95,8 @@ def choose(
         else:
             options = tuple(change.tries(facts))
             setups_s = tuple(change.when.takes_s(facts.evidence, each) for each in options)
-            chosen.append(Candidate(change, options, predicted, code, setups_s))
+            if options:
+                chosen.append(Candidate(change, options, predicted, code, setups_s))
     reasons.pop(UNSAID, None)
     left_out = [f"{why}: {', '.join(sorted(names))}" for why, names in reasons.items()]
     return Candidates(tuple(sorted(chosen, key=_place)), tuple(left_out))
