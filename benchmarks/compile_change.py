@@ -137,7 +137,11 @@ def resnet() -> Program:
 
 def vit() -> Program:
     """A small one."""
-    return learning(Vit(), *((32, 2) if SMALL else (224, 128)), scopes=("blocks", "whole"))
+    return learning(
+        Vit(),
+        *((32, 2) if SMALL else (224, 128)),
+        scopes=("blocks",) if SMALL else ("blocks", "whole"),
+    )
 
 
 def unet() -> Program:
