@@ -122,7 +122,7 @@ def test_an_edit_that_fails_shows_its_error_and_one_line_of_ours(top, capfd):
     ours = [line for line in said.splitlines() if line.startswith("pitstop:")]
     assert len(ours) == 1
     assert (
-        "the edit fails: AttributeError: 'Net' object has no attribute 'tial' (net.py:17)"
+        "the edit fails: AttributeError: 'Net' object has no attribute 'tial' (net.py:16)"
         in ours[0]
     )
 

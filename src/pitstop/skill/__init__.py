@@ -1,0 +1,1 @@
+"""Skill: what a coding agent is taught, in ``SKILL.md``."""
