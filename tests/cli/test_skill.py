@@ -51,7 +51,9 @@ def test_the_exit_codes_in_it_are_those_of_prove(skill):
 
 
 def test_the_lines_of_a_step_in_it_are_those_of_the_ledger(skill):
-    rows = re.findall(r"^\| ([a-z][^|]+) \| [^|\d]+ \|$", skill.partition("What usually")[2], re.M)
+    rows = re.findall(
+        r"^\| ([a-z][^|]+) \| [^|\d]+ \|$", skill.partition("What usually")[2], re.MULTILINE
+    )
     assert len(rows) > 5
     assert set(rows) <= set(LABELS.values())
 

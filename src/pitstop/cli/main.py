@@ -21,7 +21,9 @@ from pitstop.cli.failure import (
 from pitstop.core.errors import PitstopError
 
 COULD_NOT_RUN = 2
-SERVING = {"agent", "diagnosis", "failure", "formats", "main", "numbers", "output"}  # no commands
+SERVING = {  # no commands
+    *("agent", "diagnosis", "failure", "formats", "main", "numbers", "output", "watching"),
+}
 INTERRUPTED = 130  # what shells expect after Ctrl-C
 NOBODY_READS = 141  # likewise of a program whose reader, `head` perhaps, has seen enough
 COMPLETION = "_PITSTOP_COMPLETE"  # set by the shell that asks what could be typed next
