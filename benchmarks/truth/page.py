@@ -49,8 +49,7 @@ def _row(recipe: Recipe, result: dict[str, Any]) -> tuple[str, ...]:
 def _promised(recipe: Recipe, result: dict[str, Any]) -> float | None:
     found = [each for each in result["findings"] if each["code"] == recipe.finding]
     savings = [each["saving"] for each in found if each["saving"]]
-    waited = result["core_wait_ms"] / result["step_ms"]
-    return min(1.0, sum(savings) / (1 - waited)) if savings else None
+    return min(1.0, sum(savings)) if savings else None
 
 
 def _measured(step: dict[str, Any] | None) -> str:

@@ -9,11 +9,12 @@ FOLDER = Path(__file__).parent / "recipes"
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One piece of the program's source that is replaced, once."""
+    """A piece of the program's source that is replaced; a file that is not there is made."""
 
     file: str
     find: str
     replace: str
+    everywhere: bool = False  # it may be there more than once
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,8 @@ class Recipe:
     repository: str  # owner/name, on GitHub
     commit: str
     folder: str  # of the repository, in which the program is started
-    command: str  # behind ``python``
-    steps: int = 30  # of each run of a pair
+    command: str  # behind ``pitstop profile``
+    also: tuple[str, ...] = ()  # other folders and files of the repository that it needs
     data: tuple[tuple[str, str], ...] = ()  # generators of ``made``, and where their data belongs
     prepare: tuple[Edit, ...] = ()  # stand-ins: what a download or another package would give
     finding: str = ""  # the code of the finding whose change is made; empty: there was none
@@ -41,7 +42,8 @@ def load(name: str) -> Recipe:
     prepare, change = (
         tuple(Edit(**each) for each in values.pop(key, ())) for key in ("prepare", "change")
     )
-    return Recipe(name=name, data=data, prepare=prepare, change=change, **values)
+    also = tuple(values.pop("also", ()))
+    return Recipe(name=name, also=also, data=data, prepare=prepare, change=change, **values)
 
 
 def names() -> list[str]:

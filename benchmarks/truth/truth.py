@@ -1,153 +1,124 @@
 """Are the promises of ``pitstop profile`` true? Public programs, mended by hand.
 
-    python benchmarks/truth/truth.py run vae --clone PATH   PATH: a clone of the recipe's repository
-    python benchmarks/truth/truth.py page                   docs/truth.md from all results
+    python benchmarks/truth/truth.py profile vae dcgan --clones FOLDER    what it finds in them
+    python benchmarks/truth/truth.py measure vae --clones FOLDER          and what the change brings
+    python benchmarks/truth/truth.py page                                 docs/truth.md from it all
 
-``run`` exports the recipe's commit twice, makes its data, profiles the program, makes the change of
-the finding by hand in the second copy, and compares both in adjacent pairs. All of it runs on one
-thread, and what a step waits for a core is left out: others may use the machine.
+FOLDER holds clones of the recipes' repositories as OWNER+NAME; what is missing is cloned there.
+``profile`` exports the recipe's commit, makes its data and stand-ins, and profiles the program.
+Recordings that are kept can be judged again by the rules of today, without a run.
+``measure`` makes the change of the finding by hand in a copy, and lets both run in turns.
 """
 
 import argparse
 import json
-import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from made import MADE
 from page import page
-from recipe import Edit, Recipe, load, names
-
-from pitstop.compare.pairs import Pairs
-from pitstop.profile import runs
-from pitstop.profile.collect import collect
-from pitstop.tune.looks import compared
+from program import apply, export
+from recipe import Recipe, load, names
+from turns import PITSTOP, alone, in_turns
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 DOCS = HERE.parent.parent / "docs" / "truth.md"
-PITSTOP = [sys.executable, "-m", "pitstop"]
-PAIRS = 6
-WARMUP = 3  # steps of each run
-PATIENCE_S = 3600  # of one command
+PATIENCE_S = 900  # of one profile
+
+Result = dict[str, Any]
 
 
 def main() -> int:
-    """Run a recipe, or write the page."""
+    """Look at programs, measure their changes, or write the page."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run")
-    run.add_argument("name", choices=names())
-    run.add_argument("--clone", type=Path, required=True)
-    run.add_argument("--only-profile", action="store_true", help="to see what it finds")
+    for word in ("profile", "measure"):
+        one = commands.add_parser(word)
+        one.add_argument("names", nargs="*", choices=[*names(), []], metavar="NAME")
+        one.add_argument("--clones", type=Path, required=True)
+        one.add_argument("--recordings", type=Path, help="kept here, and not recorded again")
     commands.add_parser("page")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # programs end with us
     if given.command == "page":
         results = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
         DOCS.write_text(page([(load(each["name"]), each) for each in results]), encoding="utf-8")
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        result = _truth(load(given.name), given.clone, Path(folder), given.only_profile)
-    if not given.only_profile:
-        RESULTS.mkdir(exist_ok=True)
-        text = json.dumps(result, indent=1) + "\n"
-        (RESULTS / f"{given.name}.json").write_text(text, encoding="utf-8")
-    return 0
+    kept = given.recordings and given.recordings.resolve()
+    work = partial(_profiled, kept=kept) if given.command == "profile" else _measured
+    failed = [name for name in given.names or names() if not _done(name, given.clones, work)]
+    return len(failed) and print("failed:", *failed) or bool(failed)
 
 
-def _truth(recipe: Recipe, clone: Path, folder: Path, only_profile: bool) -> dict[str, Any]:
-    """What was found, what one finding promised, and what its change brought."""
-    before, after = folder / "before", folder / "after"
-    _export(recipe, clone, before)
+def _done(name: str, clones: Path, work: Callable[[Recipe, Path], Result]) -> bool:
+    """Whether one recipe went through; its result is stored beside what is known of it."""
+    recipe, stored = load(name), RESULTS / f"{name}.json"
+    with tempfile.TemporaryDirectory(prefix=f"truth-{name}-") as folder:
+        before = Path(folder) / "before"
+        try:
+            export(recipe, clones.resolve(), before)
+            found = work(recipe, before)
+        except (subprocess.SubprocessError, OSError, SystemExit) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return False
+    known = json.loads(stored.read_text()) if stored.exists() else {"name": name}
+    RESULTS.mkdir(exist_ok=True)
+    stored.write_text(json.dumps(known | found, indent=1) + "\n", encoding="utf-8")
+    return True
+
+
+def _profiled(recipe: Recipe, before: Path, kept: Path | None) -> Result:
+    """What was found in the program as it is."""
+    path, folder = before / "found.json", before / recipe.folder
+    recorded, recording = folder / ".pitstop", kept / recipe.name if kept else None
+    words = ["--quick", "--output", str(path), *shlex.split(recipe.command)]
+    if recording and recording.exists():
+        shutil.copytree(recording, recorded)
+        words = ["--from", "last", "--output", str(path)]
+    words = [*PITSTOP, "profile", *words]
+    subprocess.run(words, cwd=folder, timeout=PATIENCE_S, env=alone(), stdout=subprocess.DEVNULL)
+    found = json.loads(path.read_text())
+    if recording and not recording.exists():
+        shutil.copytree(recorded, recording)
+    ledger, machine = found["ledger"], found["machine"]
+    waits = [row["ms"] for row in ledger["rows"] if row["cause"] == "core"]
+    return {
+        "torch": next(each["version"] for each in machine["packages"] if each["name"] == "torch"),
+        "device": ledger["device"],
+        "step_ms": round(ledger["step_ms"], 3),
+        "core_wait_ms": round(sum(waits), 3),
+        "others": found["ranks"][0]["others"],
+        "findings": [
+            {key: each[key] for key in ("code", "severity", "confidence", "saving", "message")}
+            | {"line": each["span"]["line"] if each["span"] else None}
+            for each in found["findings"]
+            if each["confidence"] != "suspected"
+        ],
+    }
+
+
+def _measured(recipe: Recipe, before: Path) -> Result:
+    """What the change of one finding brings."""
+    if not recipe.change:
+        raise SystemExit("no change to make")
+    after = before.with_name("after")
     shutil.copytree(before, after)
     for edit in recipe.change:
-        _apply(edit, after / recipe.folder)
-    found = _profiled(recipe, before / recipe.folder, folder / "found.json")
-    findings = [
-        {key: each[key] for key in ("code", "severity", "confidence", "saving", "message")}
-        for each in found["findings"]
-        if each["confidence"] != "suspected"
-    ]
-    result = {"name": recipe.name, "torch": _torch(), "step_ms": found["ledger"]["step_ms"]}
-    waits = [row["ms"] for row in found["ledger"]["rows"] if row["cause"] == "core"]
-    result |= {"others": found["ranks"][0]["others"], "core_wait_ms": sum(waits)}
-    result["findings"] = findings
-    if recipe.change and not only_profile:
-        result["step"] = _compared(recipe, before, after)
-    return result
-
-
-def _export(recipe: Recipe, clone: Path, folder: Path) -> None:
-    """The program as it was at that commit, with our data and stand-ins."""
-    folder.mkdir()
-    options = ["--work-tree", str(folder), "checkout", recipe.commit, "--", recipe.folder]
-    index = os.environ | {"GIT_INDEX_FILE": str(folder.parent / f"{folder.name}.index")}
-    git = ["git", "--git-dir", str(clone / ".git" if (clone / ".git").exists() else clone)]
-    subprocess.run([*git, *options], check=True, env=index)
-    for edit in recipe.prepare:
-        _apply(edit, folder / recipe.folder)
-    for name, at in recipe.data:
-        MADE[name](folder / recipe.folder / at)
-
-
-def _apply(edit: Edit, folder: Path) -> None:
-    path = folder / edit.file
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    if edit.find and text.count(edit.find) != 1:
-        raise SystemExit(f"{edit.file}: {edit.find!r} is there {text.count(edit.find)} times")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = text.replace(edit.find, edit.replace) if edit.find else edit.replace
-    path.write_text(new, encoding="utf-8")
-
-
-def _profiled(recipe: Recipe, folder: Path, path: Path) -> dict[str, Any]:
-    """The report of the program as it is."""
-    words = [*PITSTOP, "profile", "--quick", "--output", str(path), *shlex.split(recipe.command)]
-    _run(words, folder)
-    report: dict[str, Any] = json.loads(path.read_text())
-    return report
-
-
-def _compared(recipe: Recipe, before: Path, after: Path) -> dict[str, Any]:
-    """The step with the change against the step without, from adjacent pairs of runs."""
-    sides = [[_on_core_ms(recipe, each) for each in (before, after)] for _ in range(PAIRS)]
-    found = compared(Pairs(tuple(a for a, _ in sides), tuple(b for _, b in sides)))
-    return asdict(found)
-
-
-def _on_core_ms(recipe: Recipe, folder: Path) -> float:
-    """The median step of one run, without the time in which it waited for a core or a batch."""
-    words = ["profile", "--inspect", "0", "--steps", str(recipe.steps)]
-    _run([*PITSTOP, *words, *shlex.split(recipe.command)], folder / recipe.folder)
-    (evidence,) = collect(runs.find(folder / recipe.folder, "last"), WARMUP)
-    return median(
-        step.total_ms - (step.core_wait_ms or 0.0) * (1 - step.data_wait_ms / step.total_ms)
-        for step in evidence.steady
-    )
-
-
-def _run(words: list[str], folder: Path) -> None:
-    """Run it with its output in sight, on one thread: its time on a core is then its own."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run(words, cwd=folder, check=True, timeout=PATIENCE_S, env=environment)
-
-
-def _torch() -> str:
-    return subprocess.run(
-        [sys.executable, "-c", "import torch; print(torch.__version__)"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
+        apply(edit, after / recipe.folder)
+    found = in_turns(recipe.command, before / recipe.folder, after / recipe.folder)
+    print(f"{recipe.name}: {found}")
+    return {"finding": recipe.finding, "step": asdict(found)}
 
 
 if __name__ == "__main__":

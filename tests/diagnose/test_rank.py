@@ -112,3 +112,19 @@ def test_a_rule_that_fails_is_a_note_and_hides_nothing(monkeypatch):
 
 def finds(_):
     yield Finding("here")
+
+
+ADAM, CORE, BATCH = Row("optimizer", 20.0), Row("core", 40.0), Row("data", 20.0)
+SHARED = (ADAM, CORE, BATCH, Row("floor", 20.0))
+
+
+def test_on_a_cpu_what_is_spared_no_longer_waits_for_a_core_either():
+    (kept,) = ranked([found("PIT606", 0.2, claims=[ADAM])], Ledger(100.0, "cpu", SHARED))
+    assert kept.saving == pytest.approx(0.4)  # half of all the work, and half of the waiting
+    assert kept.claims == (Row("optimizer", 20.0), Row("core", 20.0))
+
+
+@pytest.mark.parametrize(("device", "claim"), [("cuda", ADAM), ("cpu", BATCH)])
+def test_a_wait_for_a_core_is_no_part_of_a_kernel_nor_of_a_wait_for_data(device, claim):
+    (kept,) = ranked([found("PIT606", 0.2, claims=[claim])], Ledger(100.0, device, SHARED))
+    assert kept.saving == pytest.approx(0.2)

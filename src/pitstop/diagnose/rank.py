@@ -12,6 +12,7 @@ from pitstop.diagnose.recording import Recording
 
 RANK: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 TOO_LITTLE = 0.005  # of the step: what is left of a claim after others is no saving of its own
+WAITS: tuple[Cause, ...] = ("core", "data")  # in these the step's thread does no work
 ALL_OF_IT = 0.99  # of what was claimed; the rest is rounding
 # Of rules that claim the same rows, the one that stands first says best what to do, and keeps its
 # saving; the others get what is left. Rules that are not named here come last.
@@ -66,8 +67,23 @@ def _shared_out(findings: list[Finding], ledger: Ledger) -> Iterator[Finding]:
                 taken.append(replace(row, ms=ms))
         saving = ledger.share(sum(row.ms for row in taken))
         whole = taken and saving >= ALL_OF_IT * finding.saving
-        promised = saving if whole or saving >= TOO_LITTLE else None
-        yield replace(finding, saving=promised, claims=tuple(_by_cause(taken)))
+        taken += _waits_of(taken, ledger)
+        promised = ledger.share(sum(row.ms for row in taken))
+        kept = promised if whole or saving >= TOO_LITTLE else None
+        yield replace(finding, saving=kept, claims=tuple(_by_cause(taken)))
+
+
+def _waits_of(taken: list[Row], ledger: Ledger) -> list[Row]:
+    """The waits for a core that are spared with these rows: each part of a step has its share.
+
+    On a GPU only the thread that launches waits for a core, and what it launches does not.
+    """
+    waited_ms = ledger.total("core")
+    on_core_ms = ledger.step_ms - ledger.total(*WAITS)
+    if ledger.device != "cpu" or not waited_ms or on_core_ms <= 0:
+        return []
+    ms = sum(row.ms for row in taken if row.cause not in WAITS)
+    return [Row("core", waited_ms * min(1.0, ms / on_core_ms))]
 
 
 def _key(row: Row) -> Key:

@@ -2,6 +2,7 @@ import pytest
 
 from diagnose.builders import line, recording, steps, without_ledger
 from pitstop.core.evidence import Optimizer
+from pitstop.core.ledger import Row
 from pitstop.core.machine import Limits, Machine, Package
 from pitstop.diagnose.rules.optimizer_not_fused import optimizer_not_fused
 
@@ -29,10 +30,24 @@ def test_what_one_pass_must_take_is_not_promised():
     assert finding.saving == pytest.approx(0.10)
 
 
-def test_two_optimizers_share_the_time_by_their_tensors():
-    second = Optimizer("SGD", tensors=240, fused=True)
+def test_two_optimizers_share_the_time_by_their_numbers_and_tensors():
+    second = Optimizer("SGD", parameters=3 * 10**6, tensors=240, fused=True)
     (finding,) = optimizer_not_fused(run(ADAM, second, optimizer_ms=40.0))
     assert finding.saving == pytest.approx(0.10)
+
+
+def test_a_small_adversary_gets_a_small_part_of_a_large_generators_time():
+    generator = Optimizer("Adam", parameters=54 * 10**6, tensors=17)
+    judge = Optimizer("Adam", parameters=3 * 10**6, tensors=9)
+    (finding,) = optimizer_not_fused(run(generator, judge, optimizer_ms=40.0))
+    assert finding.saving == pytest.approx(0.38, abs=0.005)
+
+
+def test_on_a_cpu_the_wait_for_a_core_is_no_work_of_the_optimizer():
+    ledger = Row("optimizer", 10.0), Row("core", 50.0)
+    taken = steps(optimizer_ms=25.0)
+    (finding,) = optimizer_not_fused(recording(*ledger, optimizers=(ADAM,), steps=taken))
+    assert finding.metrics[0].value == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize(

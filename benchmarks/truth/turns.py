@@ -1,0 +1,142 @@
+"""Turns: two programs at once, of which one runs and the other is stopped, by turns.
+
+Both are started once. Then each has a second or two, AB BA AB BA, so that what disturbs the machine
+disturbs both. A step counts where it lies in a turn as a whole. What it waited for a core is left
+out: the programs run on one thread, and others use the machine.
+"""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from pitstop.compare.pairs import Pairs
+from pitstop.core.comparison import Comparison
+from pitstop.core.errors import PitstopError
+from pitstop.core.evidence import Step
+from pitstop.profile import runs
+from pitstop.profile.collect import collect
+from pitstop.tune.looks import compared
+
+PITSTOP = [sys.executable, "-m", "pitstop"]
+WARMUP = 3  # steps of each program before the first turn
+SHORTEST_S = 0.8  # of a turn
+STEPS = 4  # in a turn: the first and the last are cut off
+PAIRS = (12, 24)  # after which we look whether they are enough
+ENOUGH = 0.06  # of the step: a narrower interval settles what can be settled here
+PATIENCE_S = 300  # for the first steps of both
+LATE_S = 0.005  # between the end of a step and the file that tells it
+
+Window = tuple[float, float]  # a turn's begin and end
+
+
+@dataclass
+class Side:
+    """One program that runs in turns."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+    turns: list[Window] = field(default_factory=list)
+
+    def steps(self) -> list[Step]:
+        """All that it has recorded so far."""
+        with suppress(PitstopError, ValueError):
+            return list(collect(runs.find(self.folder, "last"), 0)[0].steps)
+        return []
+
+    def go(self) -> None:
+        """Let it run."""
+        os.killpg(self.process.pid, signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Hold it where it is."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def turn(self, seconds: float) -> None:
+        """Let it run for so long."""
+        begun = time.time()
+        self.go()
+        time.sleep(seconds)
+        self.stop()
+        if self.process.poll() is not None:
+            raise SystemExit(f"{self.folder}: the program has ended too early")
+        self.turns.append((begun, time.time()))
+
+    def medians(self) -> list[float | None]:
+        """The median step of each turn, without its wait for a core."""
+        (newest,) = runs.find(self.folder, "last").glob("rank0-*.jsonl")
+        steps = self.steps()
+        started = newest.stat().st_mtime - steps[-1].ended_s - LATE_S
+        return [_median(steps, begun - started, end - started) for begun, end in self.turns]
+
+
+def in_turns(command: str, before: Path, after: Path) -> Comparison:
+    """The step after the change against the step before it."""
+    with _started(command, before) as first, _started(command, after) as second:
+        sides = first, second
+        seconds = max(SHORTEST_S, STEPS * max(_settled_ms(each) for each in sides) / 1e3)
+        for side in sides:
+            side.stop()
+        for look in PAIRS:
+            while len(first.turns) < look:
+                for side in sides if len(first.turns) % 2 else reversed(sides):
+                    side.turn(seconds)
+            found = _compared(first, second)
+            if None not in (found.low, found.high) and found.high - found.low < ENOUGH:
+                break
+    return found
+
+
+def _compared(first: Side, second: Side) -> Comparison:
+    pairs = zip(first.medians(), second.medians(), strict=True)
+    whole = [(a, b) for a, b in pairs if a and b]
+    return compared(Pairs(tuple(a for a, _ in whole), tuple(b for _, b in whole)))
+
+
+def _median(steps: Sequence[Step], begin: float, end: float) -> float | None:
+    inside = [each for each in steps if each.ended_s < end]
+    inside = [each for each in inside if each.ended_s - each.total_ms / 1e3 > begin]
+    return median(map(_on_core_ms, inside)) if inside else None
+
+
+def _on_core_ms(step: Step) -> float:
+    """A step without the time in which it waited for a core, unless it waited for data then."""
+    return step.total_ms - (step.core_wait_ms or 0.0) * (1 - step.data_wait_ms / step.total_ms)
+
+
+def _settled_ms(side: Side) -> float:
+    """The median of its first steps, as soon as there are enough."""
+    end = time.monotonic() + PATIENCE_S
+    while len(steps := side.steps()) <= 2 * WARMUP:
+        if side.process.poll() is not None or time.monotonic() > end:
+            raise SystemExit(f"{side.folder}: only {len(steps)} steps: {side.process.args!r}")
+        time.sleep(0.5)
+    return median(each.total_ms for each in steps[WARMUP:])
+
+
+@contextmanager
+def _started(command: str, folder: Path) -> Iterator[Side]:
+    """A program in a group of processes of its own, which ends with us."""
+    words = [*PITSTOP, "profile", "--inspect", "0", *shlex.split(command)]
+    with (folder / "output.txt").open("wb") as told:
+        process = subprocess.Popen(
+            words, cwd=folder, start_new_session=True, env=alone(), stdout=told, stderr=told
+        )
+    try:
+        yield Side(folder, process)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def alone() -> dict[str, str]:
+    """An environment in which torch has one thread: its time on a core is then its own."""
+    return os.environ | {"OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "WANDB_MODE": "disabled"}
