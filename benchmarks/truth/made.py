@@ -10,7 +10,7 @@ from PIL import Image
 
 DIGITS = {"train": 2048, "t10k": 256}  # of MNIST, which has 60,000 and 10,000
 OF_A_BATCH = 400  # of CIFAR-10's five, which have 10,000 each
-PICTURES = 60  # of a folder
+PICTURES = 120  # of a folder
 PHOTOGRAPH = (480, 320)  # width and height
 VIDEO = (32, 160, 96)  # frames, width and height
 
@@ -53,7 +53,9 @@ def _cifar(folder: Path, classes: int, train: list[str]) -> None:
         pictures = random.integers(0, 256, (OF_A_BATCH, 3072), dtype=np.uint8)
         labels = random.integers(0, classes, OF_A_BATCH).tolist()
         (folder / name).write_bytes(pickle.dumps({"data": pictures, key: labels}))
-    meta = {("label_names" if classes == 10 else "fine_label_names"): [str(i) for i in range(classes)]}
+    meta = {
+        ("label_names" if classes == 10 else "fine_label_names"): [str(i) for i in range(classes)]
+    }
     (folder / ("batches.meta" if classes == 10 else "meta")).write_bytes(pickle.dumps(meta))
 
 
@@ -96,14 +98,16 @@ def pets(folder: Path) -> None:
 
 def ucf101(folder: Path) -> None:
     """Frames of videos in a folder each, and the list of them."""
-    names = [(label, f"{label}_{number}") for label in ("run", "jump", "swim") for number in range(8)]
-    for label, name in names:
-        _pictures(folder / "frames" / label / name, (64, 48), "RGB", suffix="jpg", prefix="image_00")
+    labels = ("run", "jump", "swim")
+    names = {f"{label}_{number}": label for label in labels for number in range(8)}
+    for name, label in names.items():
+        frames = folder / "frames" / label / name
+        _pictures(frames, (64, 48), "RGB", suffix="jpg", prefix="image_00")
     told = {
-        name: {"subset": "training", "annotations": {"label": label, "segment": [1, PICTURES]}}
-        for label, name in names
+        name: {"subset": "training", "annotations": {"label": label, "segment": [1, PICTURES - 1]}}
+        for name, label in names.items()
     }
-    about = {"labels": ["run", "jump", "swim"], "database": told}
+    about = {"labels": labels, "database": told}
     (folder / "ucf101.json").write_text(json.dumps(about), encoding="utf-8")
 
 
@@ -140,8 +144,8 @@ def captioned(folder: Path) -> None:
 
 def stable_diffusion(folder: Path) -> None:
     """A pipeline of Stable Diffusion with small random networks and a vocabulary of letters."""
-    from diffusers import AutoencoderKL, DDPMScheduler, StableDiffusionPipeline, UNet2DConditionModel
-    from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
+    import diffusers  # noqa: PLC0415 for one kind of program only
+    import transformers  # noqa: PLC0415
 
     folder.mkdir(parents=True)
     letters = [chr(97 + number) for number in range(26)]
@@ -149,20 +153,21 @@ def stable_diffusion(folder: Path) -> None:
     vocabulary = {word: number for number, word in enumerate(words)}
     (folder / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
     (folder / "merges.txt").write_text("#version: 0.2\n", encoding="utf-8")
-    tokenizer = CLIPTokenizer(
+    tokenizer = transformers.CLIPTokenizer(
         str(folder / "vocab.json"), str(folder / "merges.txt"), model_max_length=16
     )
-    ends = {"bos_token_id": len(words) - 2, "eos_token_id": len(words) - 1, "pad_token_id": 0}
-    text = CLIPTextConfig(
+    text = transformers.CLIPTextConfig(
         vocab_size=len(words),
         hidden_size=32,
         intermediate_size=64,
         num_attention_heads=4,
         num_hidden_layers=2,
         max_position_embeddings=16,
-        **ends,
+        bos_token_id=len(words) - 2,
+        eos_token_id=len(words) - 1,
+        pad_token_id=0,
     )
-    unet = UNet2DConditionModel(
+    unet = diffusers.UNet2DConditionModel(
         block_out_channels=(32, 64),
         layers_per_block=1,
         sample_size=16,
@@ -172,22 +177,29 @@ def stable_diffusion(folder: Path) -> None:
         attention_head_dim=8,
         norm_num_groups=8,
     )
-    vae = AutoencoderKL(
+    vae = diffusers.AutoencoderKL(
         block_out_channels=(32, 64),
         down_block_types=("DownEncoderBlock2D",) * 2,
         up_block_types=("UpDecoderBlock2D",) * 2,
         latent_channels=4,
         norm_num_groups=8,
     )
-    parts = {"vae": vae, "unet": unet, "tokenizer": tokenizer, "scheduler": DDPMScheduler()}
+    parts = {
+        "vae": vae,
+        "unet": unet,
+        "tokenizer": tokenizer,
+        "scheduler": diffusers.DDPMScheduler(),
+    }
     unsafe = {"safety_checker": None, "feature_extractor": None}
-    text_encoder = CLIPTextModel(text)
-    StableDiffusionPipeline(**parts, text_encoder=text_encoder, **unsafe).save_pretrained(folder)
+    text_encoder = transformers.CLIPTextModel(text)
+    diffusers.StableDiffusionPipeline(**parts, text_encoder=text_encoder, **unsafe).save_pretrained(
+        folder
+    )
 
 
 def video(path: Path) -> None:
     """A short video in which a pattern moves."""
-    import cv2
+    import cv2  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415
 
     count, width, height = VIDEO
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -219,5 +231,8 @@ def _pictures(
 
 MADE = {
     each.__name__: each
-    for each in (mnist, fashion, cifar10, cifar100, photographs, jpegs, small, pairs, masks)
-} | {"classes": classes, "pets": pets, "ucf101": ucf101, "coco": coco, "captioned": captioned, "stable_diffusion": stable_diffusion, "video": video}
+    for each in (
+        *(mnist, fashion, cifar10, cifar100, photographs, jpegs, small, pairs, masks, classes),
+        *(pets, ucf101, coco, captioned, stable_diffusion, video),
+    )
+}

@@ -1,5 +1,6 @@
 """Program: a recipe's public program in a folder of its own, with our data and stand-ins."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -11,16 +12,30 @@ GITHUB = "https://github.com/"
 SOURCES = {".py", ".json", ".yaml", ".yml", ".toml", ".cfg", ".txt"}  # no pictures, no weights
 
 
-def export(recipe: Recipe, clones: Path, folder: Path) -> None:
-    """The program as it was at that commit, ready to run."""
+def export(recipe: Recipe, clones: Path, folder: Path, gpu: bool = False) -> None:
+    """The program as it was at that commit, with our stand-ins."""
     for path, text in _sources(recipe, _clone(recipe, clones)):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(text)
     (folder / recipe.folder).mkdir(parents=True, exist_ok=True)
     for edit in recipe.prepare:
-        apply(edit, folder / recipe.folder)
+        if not (gpu and edit.only_cpu):
+            apply(edit, folder / recipe.folder)
+
+
+def furnish(recipe: Recipe, folder: Path) -> None:
+    """Make the program's data."""
     for name, at in recipe.data:
         MADE[name](folder / recipe.folder / at)
+
+
+def changed(recipe: Recipe, before: Path) -> Path:
+    """A copy of the program with the change of its finding made by hand."""
+    after = before.with_name("after")
+    shutil.copytree(before, after)
+    for edit in recipe.change:
+        apply(edit, after / recipe.folder)
+    return after
 
 
 def apply(edit: Edit, folder: Path) -> None:
@@ -28,7 +43,7 @@ def apply(edit: Edit, folder: Path) -> None:
     path = folder / edit.file
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     there = text.count(edit.find)
-    if edit.find and (there == 0 or there > 1 and not edit.everywhere):
+    if edit.find and (there == 0 or (there > 1 and not edit.everywhere)):
         raise SystemExit(f"{edit.file}: {edit.find!r} is there {there} times")
     path.parent.mkdir(parents=True, exist_ok=True)
     new = text.replace(edit.find, edit.replace) if edit.find else edit.replace + text

@@ -15,6 +15,7 @@ class Edit:
     find: str
     replace: str
     everywhere: bool = False  # it may be there more than once
+    only_cpu: bool = False  # makes a program for a GPU run without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Recipe:
     folder: str  # of the repository, in which the program is started
     command: str  # behind ``pitstop profile``
     also: tuple[str, ...] = ()  # other folders and files of the repository that it needs
+    on_gpu: str = ""  # likewise, larger; empty: it is not run there
     data: tuple[tuple[str, str], ...] = ()  # generators of ``made``, and where their data belongs
     prepare: tuple[Edit, ...] = ()  # stand-ins: what a download or another package would give
     finding: str = ""  # the code of the finding whose change is made; empty: there was none

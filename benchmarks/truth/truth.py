@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from page import page
-from program import apply, export
+from program import changed, export, furnish
 from recipe import Recipe, load, names
 from turns import PITSTOP, alone, in_turns
 
@@ -58,7 +58,9 @@ def main() -> int:
     kept = given.recordings and given.recordings.resolve()
     work = partial(_profiled, kept=kept) if given.command == "profile" else _measured
     failed = [name for name in given.names or names() if not _done(name, given.clones, work)]
-    return len(failed) and print("failed:", *failed) or bool(failed)
+    if failed:
+        print("failed:", *failed, file=sys.stderr)
+    return bool(failed)
 
 
 def _done(name: str, clones: Path, work: Callable[[Recipe, Path], Result]) -> bool:
@@ -68,6 +70,7 @@ def _done(name: str, clones: Path, work: Callable[[Recipe, Path], Result]) -> bo
         before = Path(folder) / "before"
         try:
             export(recipe, clones.resolve(), before)
+            furnish(recipe, before)
             found = work(recipe, before)
         except (subprocess.SubprocessError, OSError, SystemExit) as error:
             print(f"{name}: {error}", file=sys.stderr)
@@ -87,10 +90,16 @@ def _profiled(recipe: Recipe, before: Path, kept: Path | None) -> Result:
         shutil.copytree(recording, recorded)
         words = ["--from", "last", "--output", str(path)]
     words = [*PITSTOP, "profile", *words]
-    subprocess.run(words, cwd=folder, timeout=PATIENCE_S, env=alone(), stdout=subprocess.DEVNULL)
-    found = json.loads(path.read_text())
+    nothing = subprocess.DEVNULL
+    subprocess.run(words, check=False, cwd=folder, timeout=PATIENCE_S, env=alone(), stdout=nothing)
+    found = facts(json.loads(path.read_text()))
     if recording and not recording.exists():
         shutil.copytree(recorded, recording)
+    return found
+
+
+def facts(found: Result) -> Result:
+    """What the page tells of a report."""
     ledger, machine = found["ledger"], found["machine"]
     waits = [row["ms"] for row in ledger["rows"] if row["cause"] == "core"]
     return {
@@ -112,10 +121,7 @@ def _measured(recipe: Recipe, before: Path) -> Result:
     """What the change of one finding brings."""
     if not recipe.change:
         raise SystemExit("no change to make")
-    after = before.with_name("after")
-    shutil.copytree(before, after)
-    for edit in recipe.change:
-        apply(edit, after / recipe.folder)
+    after = changed(recipe, before)
     found = in_turns(recipe.command, before / recipe.folder, after / recipe.folder)
     print(f"{recipe.name}: {found}")
     return {"finding": recipe.finding, "step": asdict(found)}

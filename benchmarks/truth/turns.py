@@ -27,8 +27,9 @@ from pitstop.tune.looks import compared
 
 PITSTOP = [sys.executable, "-m", "pitstop"]
 WARMUP = 3  # steps of each program before the first turn
-SHORTEST_S = 0.8  # of a turn
-STEPS = 4  # in a turn: the first and the last are cut off
+SHORTEST_S = 1.0  # of a turn
+STEPS = 4  # in a turn at least: the first and the last are cut off
+LONGEST_S = 10.0  # of a turn in which there are fewer, since the machine is busy
 PAIRS = (12, 24)  # after which we look whether they are enough
 ENOUGH = 0.06  # of the step: a narrower interval settles what can be settled here
 PATIENCE_S = 300  # for the first steps of both
@@ -51,6 +52,14 @@ class Side:
             return list(collect(runs.find(self.folder, "last"), 0)[0].steps)
         return []
 
+    def until(self, steps: int) -> None:
+        """Wait until it has made more steps than this."""
+        end = time.monotonic() + PATIENCE_S
+        while (made := len(self.steps())) <= steps:
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise SystemExit(f"{self.folder}: only {made} steps: see output.txt there")
+            time.sleep(0.2)
+
     def go(self) -> None:
         """Let it run."""
         os.killpg(self.process.pid, signal.SIGCONT)
@@ -61,9 +70,11 @@ class Side:
 
     def turn(self, seconds: float) -> None:
         """Let it run for so long."""
-        begun = time.time()
+        begun, made = time.time(), len(self.steps())
         self.go()
         time.sleep(seconds)
+        while len(self.steps()) < made + STEPS and time.time() < begun + LONGEST_S:
+            time.sleep(seconds / STEPS)
         self.stop()
         if self.process.poll() is not None:
             raise SystemExit(f"{self.folder}: the program has ended too early")
@@ -79,18 +90,23 @@ class Side:
 
 def in_turns(command: str, before: Path, after: Path) -> Comparison:
     """The step after the change against the step before it."""
-    with _started(command, before) as first, _started(command, after) as second:
-        sides = first, second
-        seconds = max(SHORTEST_S, STEPS * max(_settled_ms(each) for each in sides) / 1e3)
-        for side in sides:
+    with started(command, before) as first, started(command, after) as second:
+        for side in (first, second):
+            side.until(2 * WARMUP)
+        for side in (first, second):
             side.stop()
-        for look in PAIRS:
-            while len(first.turns) < look:
-                for side in sides if len(first.turns) % 2 else reversed(sides):
-                    side.turn(seconds)
-            found = _compared(first, second)
-            if None not in (found.low, found.high) and found.high - found.low < ENOUGH:
-                break
+        return alternate(first, second, SHORTEST_S)
+
+
+def alternate(first: Side, second: Side, shortest_s: float) -> Comparison:
+    """Two programs that have been stopped, in turns."""
+    for look in PAIRS:
+        while len(first.turns) < look:
+            for side in (first, second) if len(first.turns) % 2 else (second, first):
+                side.turn(shortest_s)
+        found = _compared(first, second)
+        if found.low and found.high and found.high - found.low < ENOUGH:
+            break
     return found
 
 
@@ -111,20 +127,10 @@ def _on_core_ms(step: Step) -> float:
     return step.total_ms - (step.core_wait_ms or 0.0) * (1 - step.data_wait_ms / step.total_ms)
 
 
-def _settled_ms(side: Side) -> float:
-    """The median of its first steps, as soon as there are enough."""
-    end = time.monotonic() + PATIENCE_S
-    while len(steps := side.steps()) <= 2 * WARMUP:
-        if side.process.poll() is not None or time.monotonic() > end:
-            raise SystemExit(f"{side.folder}: only {len(steps)} steps: {side.process.args!r}")
-        time.sleep(0.5)
-    return median(each.total_ms for each in steps[WARMUP:])
-
-
 @contextmanager
-def _started(command: str, folder: Path) -> Iterator[Side]:
+def started(command: str, folder: Path, *options: str) -> Iterator[Side]:
     """A program in a group of processes of its own, which ends with us."""
-    words = [*PITSTOP, "profile", "--inspect", "0", *shlex.split(command)]
+    words = [*PITSTOP, "profile", *(options or ("--inspect", "0")), *shlex.split(command)]
     with (folder / "output.txt").open("wb") as told:
         process = subprocess.Popen(
             words, cwd=folder, start_new_session=True, env=alone(), stdout=told, stderr=told

@@ -119,7 +119,9 @@ SHARED = (ADAM, CORE, BATCH, Row("floor", 20.0))
 
 
 def test_on_a_cpu_what_is_spared_no_longer_waits_for_a_core_either():
-    (kept,) = ranked([found("PIT606", 0.2, claims=[ADAM])], Ledger(100.0, "cpu", SHARED))
+    ledger = Ledger(100.0, "cpu", SHARED)
+    assert ledger.at_stake(20.0) == pytest.approx(0.4)
+    (kept,) = ranked([found("PIT606", 0.4, claims=[ADAM])], ledger)
     assert kept.saving == pytest.approx(0.4)  # half of all the work, and half of the waiting
     assert kept.claims == (Row("optimizer", 20.0), Row("core", 20.0))
 

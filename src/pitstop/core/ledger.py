@@ -38,6 +38,7 @@ BUSY: tuple[Cause, ...] = (
     "floor",
     "unmeasured",
 )
+WAITS: tuple[Cause, ...] = ("core", "data")  # in these the script's thread does no work
 
 NEARLY_ALL = 0.8  # of the busy time: a line that tells nothing about where it goes
 
@@ -78,6 +79,21 @@ class Ledger:
     def share(self, ms: float) -> float:
         """A number of milliseconds as a share of the step, never above the whole."""
         return min(1.0, max(0.0, ms / self.step_ms)) if self.step_ms else 0.0
+
+    def with_waits(self, ms: float) -> float:
+        """Milliseconds of work, and what the thread waits for a core meanwhile.
+
+        On a machine that others use each part of the work has its share of those waits. On a GPU
+        only the thread that launches waits, and what it launches does not.
+        """
+        on_core_ms = self.step_ms - self.total(*WAITS)
+        if self.device != "cpu" or on_core_ms <= 0:
+            return ms
+        return ms * (1 + self.total("core") / on_core_ms)
+
+    def at_stake(self, ms: float) -> float:
+        """The share of the step that goes with so much work: with it go its waits for a core."""
+        return self.share(self.with_waits(ms))
 
     @property
     def lies_behind_one_line(self) -> bool:

@@ -9,8 +9,8 @@ SILENT: tuple[Cause, ...] = ("launch", "python", "idle")  # of these, some have 
 
 
 def of_step(ms: float, ledger: Ledger) -> str:
-    """``3.10 ms of 41.0 ms``."""
-    return f"{milliseconds(ms)} of {milliseconds(ledger.step_ms)}"
+    """``3.10 ms of 41.0 ms``, where work counts with its wait for a core."""
+    return f"{milliseconds(ledger.with_waits(ms))} of {milliseconds(ledger.step_ms)}"
 
 
 def idle_behind(ledger: Ledger, line: Line, micros: float) -> float:

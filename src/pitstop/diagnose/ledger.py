@@ -18,7 +18,7 @@ from pitstop.diagnose.calls import starred
 from pitstop.diagnose.floor import Floor, floor_of
 from pitstop.diagnose.idle import cpu_idle, gpu_idle, shrunk
 from pitstop.diagnose.operations import UNTIED, short
-from pitstop.diagnose.usual import usual_wait_ms
+from pitstop.diagnose.usual import usual_share_on_core, usual_wait_ms
 from pitstop.diagnose.waste import needless_calls, repeated_calls
 
 COPIES = {"_to_copy", "copy_", "clone"}
@@ -110,12 +110,13 @@ def _module(evidence: Evidence, operation: Operation) -> str:
 def _uninspected(evidence: Evidence) -> dict[str, float]:
     """How much of its time in the inspected step each phase takes when nobody looks.
 
-    Looking at a small operation takes as long as it does, and an optimizer has many.
+    Looking at a small operation takes as long as it does, and an optimizer has many. Where others
+    use the cores, an operation waits for its turn as well, and each phase has its share of that.
     """
-    found = {}
+    found, on_core = {}, usual_share_on_core(evidence)
     for phase, fields in PHASES.items():
         inspected = sum(each.micros for each in evidence.operations if each.phase == phase) / 1e3
-        usual = sum(map(evidence.median_ms, fields))
+        usual = sum(map(evidence.median_ms, fields)) * on_core
         found[phase] = min(1.0, usual / inspected) if usual and inspected else 1.0
     return found
 

@@ -6,13 +6,12 @@ from dataclasses import replace
 import pitstop.diagnose.rules
 from pitstop.core.evidence import Line
 from pitstop.core.finding import Finding, Severity
-from pitstop.core.ledger import Cause, Ledger, Row
+from pitstop.core.ledger import WAITS, Cause, Ledger, Row
 from pitstop.core.rule import Rule, load_rules
 from pitstop.diagnose.recording import Recording
 
 RANK: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 TOO_LITTLE = 0.005  # of the step: what is left of a claim after others is no saving of its own
-WAITS: tuple[Cause, ...] = ("core", "data")  # in these the step's thread does no work
 ALL_OF_IT = 0.99  # of what was claimed; the rest is rounding
 # Of rules that claim the same rows, the one that stands first says best what to do, and keeps its
 # saving; the others get what is left. Rules that are not named here come last.
@@ -61,29 +60,22 @@ def _shared_out(findings: list[Finding], ledger: Ledger) -> Iterator[Finding]:
         wanted_ms = finding.saving * ledger.step_ms
         taken: list[Row] = []
         for row in finding.claims:
-            ms = min(left.get(_key(row), 0.0), wanted_ms - sum(each.ms for each in taken))
-            if ms > 0:
+            whole_ms = _whole_ms(row, left.get(_key(row), 0.0), ledger)
+            part = min(1.0, wanted_ms / whole_ms) if whole_ms else 0.0
+            if part > 0:
+                ms = left[_key(row)] * part
                 left[_key(row)] -= ms
-                taken.append(replace(row, ms=ms))
+                wanted_ms -= whole_ms * part
+                taken += [replace(row, ms=ms), Row("core", whole_ms * part - ms)]
         saving = ledger.share(sum(row.ms for row in taken))
         whole = taken and saving >= ALL_OF_IT * finding.saving
-        taken += _waits_of(taken, ledger)
-        promised = ledger.share(sum(row.ms for row in taken))
-        kept = promised if whole or saving >= TOO_LITTLE else None
-        yield replace(finding, saving=kept, claims=tuple(_by_cause(taken)))
+        promised = saving if whole or saving >= TOO_LITTLE else None
+        yield replace(finding, saving=promised, claims=tuple(_by_cause(taken)))
 
 
-def _waits_of(taken: list[Row], ledger: Ledger) -> list[Row]:
-    """The waits for a core that are spared with these rows: each part of a step has its share.
-
-    On a GPU only the thread that launches waits for a core, and what it launches does not.
-    """
-    waited_ms = ledger.total("core")
-    on_core_ms = ledger.step_ms - ledger.total(*WAITS)
-    if ledger.device != "cpu" or not waited_ms or on_core_ms <= 0:
-        return []
-    ms = sum(row.ms for row in taken if row.cause not in WAITS)
-    return [Row("core", waited_ms * min(1.0, ms / on_core_ms))]
+def _whole_ms(row: Row, ms: float, ledger: Ledger) -> float:
+    """What goes with so much of a row: work has its wait for a core."""
+    return ms if row.cause in WAITS else ledger.with_waits(ms)
 
 
 def _key(row: Row) -> Key:
@@ -95,7 +87,7 @@ def _by_cause(rows: Iterable[Row]) -> Iterator[Row]:
     sums: dict[Cause, float] = {}
     for row in rows:
         sums[row.cause] = sums.get(row.cause, 0.0) + row.ms
-    return (Row(cause, ms) for cause, ms in sums.items())
+    return (Row(cause, ms) for cause, ms in sums.items() if ms > 0)
 
 
 def _turn(finding: Finding) -> tuple[int, int]:

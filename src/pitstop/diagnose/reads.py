@@ -50,7 +50,7 @@ def waiting_reads(recording: Recording, ledger: Ledger) -> Iterator[Read]:
     for line in sorted(waits, key=lambda each: -ledger.total("sync", where=each)):
         operations = lines.get(line, [])
         claims = ledger.chosen("sync", where=line)
-        if ledger.share(ledger.total("sync", where=line)) < WORTH_MENTIONING:
+        if ledger.at_stake(ledger.total("sync", where=line)) < WORTH_MENTIONING:
             continue
         if _has_to_wait(operations):
             continue
@@ -72,7 +72,7 @@ def number_loops(recording: Recording, ledger: Ledger) -> Iterator[Read]:
             taking = [near for near in lines if _takes_for(near, line, lines[near], reads)]
             claims = [row for each in (line, *taking) for row in ledger.chosen(where=each)]
             found.append(Read(line, WORDS[what], reads, tuple(claims)))
-    dear = [each for each in found if ledger.share(each.ms) >= WORTH_ON_A_CPU]
+    dear = [each for each in found if ledger.at_stake(each.ms) >= WORTH_ON_A_CPU]
     yield from sorted(dear, key=lambda each: -each.ms)
 
 

@@ -37,7 +37,7 @@ def blocking_transfers(recording: Recording) -> list[Transfer]:
     found = []
     for line, copies in copy_lines(recording).items():
         ms = ledger.total("transfer", "sync", "copy", where=line)
-        if ledger.share(ms) >= WORTH_MENTIONING:
+        if ledger.at_stake(ms) >= WORTH_MENTIONING:
             calls, size = sum(each.calls for each in copies), sum(map(copied_bytes, copies))
             found.append(Transfer(line, _starts_on_host(copies[0]), calls, size, ms))
     return sorted(found, key=lambda each: -each.ms)

@@ -26,6 +26,13 @@ def usual_core_wait_ms(evidence: Evidence) -> float:
     return median(known) if known else 0.0
 
 
+def usual_share_on_core(evidence: Evidence) -> float:
+    """The part of a step's own work in which the thread had a core; all of it where none waited."""
+    works = [step.total_ms - step.data_wait_ms for step in evidence.steady]
+    work_ms = median(works) if works else 0.0
+    return max(0.0, 1 - usual_core_wait_ms(evidence) / work_ms) if work_ms else 1.0
+
+
 def usual_wait_ms(evidence: Evidence, dry: bool) -> float:
     """What waiting for data adds to the median step; ``dry``: while the GPU had nothing to do.
 

@@ -39,7 +39,7 @@ def attention_unfused(recording: Recording) -> Iterator[Finding]:
     unfused = set(evidence.settings.unfused) if evidence.settings else set()
     for each in attentions(evidence):
         ms = tree.ms(sum(micros for _, micros in each.operations), ledger)
-        if unfused.isdisjoint(comes_with(each)) and ledger.share(ms) >= WORTH_MENTIONING:
+        if unfused.isdisjoint(comes_with(each)) and ledger.at_stake(ms) >= WORTH_MENTIONING:
             yield Finding(
                 f"Attention is written out: {of_step(ms, ledger)} go into the score matrix, the "
                 "two products not counted.",
@@ -47,7 +47,7 @@ def attention_unfused(recording: Recording) -> Iterator[Finding]:
                 cure=ASK_FOR_LESS if each.kind == TORCHS_OWN else FUSED,
                 confidence="measured",
                 metrics=(Metric("score matrix", ms, "ms"),),
-                saving=ledger.share(ms),
+                saving=ledger.at_stake(ms),
                 claims=rows_behind(ledger, [one for one, _ in each.operations]),
                 changes=("no-attention-weights",) if each.kind == TORCHS_OWN else (),
             )

@@ -36,7 +36,7 @@ def batch_headroom_unused(recording: Recording) -> Iterator[Finding]:
     peak = peak_bytes(evidence)
     if ledger is None or loader is None or not loader.trains:
         return
-    share = ledger.share(ledger.total(*FIXED)) / 2
+    share = ledger.at_stake(ledger.total(*FIXED)) / 2
     if not peak or peak > HALF_EMPTY * room or share < WORTH_MENTIONING:
         return
     rounds = round(loader.batches / max(1, len(evidence.steps)))

@@ -46,7 +46,7 @@ def blocking_copy(recording: Recording) -> Iterator[Finding]:
                 Metric("copied", each.copied_bytes, "bytes"),
                 Metric("cost", each.ms, "ms"),
             ),
-            saving=ledger.share(each.ms),
+            saving=ledger.at_stake(each.ms),
             claims=ledger.chosen("transfer", "sync", "copy", where=each.where),
             changes=("non-blocking",) if each.to_device and not by_hand else (),
         )

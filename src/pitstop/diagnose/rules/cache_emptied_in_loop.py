@@ -34,7 +34,7 @@ def cache_emptied_in_loop(recording: Recording) -> Iterator[Finding]:
     calls = [each for each in recording.evidence.operations if each.name == EMPTYING]
     for line, emptied in by_line(calls).items():
         ms = idle_behind(ledger, line, sum(each.micros for each in emptied))
-        if ledger.share(ms) < WORTH_MENTIONING:
+        if ledger.at_stake(ms) < WORTH_MENTIONING:
             continue
         yield Finding(
             f"Emptying the allocator's cache leaves the GPU idle for {of_step(ms, ledger)}.",
@@ -42,7 +42,7 @@ def cache_emptied_in_loop(recording: Recording) -> Iterator[Finding]:
             cure="drop the call: the allocator reuses its memory by itself",
             confidence="measured",
             metrics=(Metric("cost", ms, "ms"),),
-            saving=ledger.share(ms),
+            saving=ledger.at_stake(ms),
             claims=idle_rows(ledger, line),
             changes=("no-empty-cache",),
         )

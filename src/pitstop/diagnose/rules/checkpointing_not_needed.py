@@ -41,7 +41,7 @@ def checkpointing_not_needed(recording: Recording) -> Iterator[Finding]:
     ms = call_tree(evidence).ms(sum(micros for _, micros in again), ledger)
     written = WRITTEN * sum(each.moved_bytes for each, micros in again if micros)  # no view writes
     kept = written / max(1, backward_passes(evidence))
-    if ledger.share(ms) < WORTH_MENTIONING or peak + kept > FITS * room:
+    if ledger.at_stake(ms) < WORTH_MENTIONING or peak + kept > FITS * room:
         return
     yield Finding(
         f"Checkpointing computes {of_step(ms, ledger)} again; without it the peak of "
@@ -50,7 +50,7 @@ def checkpointing_not_needed(recording: Recording) -> Iterator[Finding]:
         cure="switch checkpointing off, or keep it for the largest blocks alone",
         confidence="suspected",  # the time is measured, the memory estimated
         metrics=(Metric("computed again", ms, "ms"), Metric("kept instead", kept, "B")),
-        saving=ledger.share(ms),
+        saving=ledger.at_stake(ms),
         claims=rows_behind(ledger, [each for each, _ in again]),
         changes=("checkpointing-off",),
     )

@@ -54,7 +54,7 @@ def _unused(
     evidence: Evidence, tree: CallTree, line: Line, positions: list[int], ledger: Ledger
 ) -> Iterator[Finding]:
     ms = tree.ms(sum(tree.micros[position] for position in positions), ledger)
-    share = min(ledger.share(ms), ledger.share(ledger.total("unused")))
+    share = min(ledger.at_stake(ms), ledger.at_stake(ledger.total("unused")))
     if share < WORTH_MENTIONING:
         return
     flops = sum(tree.flops[position] for position in positions)

@@ -47,7 +47,7 @@ def constant_rebuilt_each_step(recording: Recording) -> Iterator[Finding]:
     for built in functions.values():
         ms = sum(_cost(ledger, line, lines[line]) for line in built)
         ramp = any(_is_constant(each, RAMPS) for line in built for each in lines[line])
-        if ramp and ledger.share(ms) >= least:
+        if ramp and ledger.at_stake(ms) >= least:
             first = min(built, key=lambda line: line.line)
             yield Finding(
                 f"`{first.function}` builds the same tensors out of numbers in every step: "
@@ -56,7 +56,7 @@ def constant_rebuilt_each_step(recording: Recording) -> Iterator[Finding]:
                 cure="build them once: a buffer, or a cache by shape and device",
                 confidence="measured",
                 metrics=(Metric("cost", ms, "ms"),),
-                saving=ledger.share(ms),
+                saving=ledger.at_stake(ms),
                 claims=tuple(row for line in built for row in ledger.chosen(where=line)),
             )
 

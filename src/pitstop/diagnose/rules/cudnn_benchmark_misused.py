@@ -51,7 +51,7 @@ def cudnn_benchmark_misused(recording: Recording) -> Iterator[Finding]:
     ms = sum(row.ms for row in rows)
     searches = settings.cudnn_benchmark or settings.deterministic
     one_shape = shapes == 1 and batches >= FEWEST_BATCHES
-    if one_shape and not searches and ledger.share(ms) >= WORTH_MENTIONING:
+    if one_shape and not searches and ledger.at_stake(ms) >= WORTH_MENTIONING:
         yield Finding(
             f"cudnn.benchmark is off, all batches have one shape, and convolutions take "
             f"{of_step(ms, ledger)} beyond full speed.",
@@ -59,7 +59,7 @@ def cudnn_benchmark_misused(recording: Recording) -> Iterator[Finding]:
             cure="torch.backends.cudnn.benchmark = True",
             confidence="measured",
             metrics=(Metric("above the floor", ms, "ms"),),
-            saving=ledger.share(ms),
+            saving=ledger.at_stake(ms),
             claims=tuple(rows),
             changes=("cudnn-benchmark",),
         )

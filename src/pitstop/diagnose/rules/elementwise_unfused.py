@@ -36,7 +36,7 @@ def elementwise_unfused(recording: Recording) -> Iterator[Finding]:
     found = fusable(evidence)
     tree = call_tree(evidence)
     ms, spared_ms = (tree.ms(each, ledger) for each in (found.micros, found.spared_micros))
-    if ledger.share(spared_ms) >= WORTH_MENTIONING:
+    if ledger.at_stake(spared_ms) >= WORTH_MENTIONING:
         yield Finding(
             f"{found.calls:,} elementwise operations take {of_step(ms, ledger)}, each through "
             f"memory and back; fused within each module they would take {milliseconds(spared_ms)} "
@@ -45,7 +45,7 @@ def elementwise_unfused(recording: Recording) -> Iterator[Finding]:
             cure="torch.compile, of the whole model or of its repeated block",
             confidence="measured",
             metrics=(Metric("elementwise", ms, "ms"), Metric("spared", spared_ms, "ms")),
-            saving=ledger.share(spared_ms),
+            saving=ledger.at_stake(spared_ms),
             claims=rows_behind(ledger, found.operations),
             changes=("compile",),
         )

@@ -40,7 +40,7 @@ def float64_on_device(recording: Recording) -> Iterator[Finding]:
         for line, operations in lines.items()
     }
     ms = sum(costs.values())
-    if not costs or ledger.share(ms) < WORTH_MENTIONING:
+    if not costs or ledger.at_stake(ms) < WORTH_MENTIONING:
         return
     yield Finding(
         f"{count(len(costs), 'line')} of the step compute in float64 on the GPU: "
@@ -49,7 +49,7 @@ def float64_on_device(recording: Recording) -> Iterator[Finding]:
         cure="make the tensors float32 where they come from",
         confidence="measured",
         metrics=(Metric("in float64", ms, "ms"),),
-        saving=ledger.share(ms),
+        saving=ledger.at_stake(ms),
         claims=tuple(row for line in costs for row in ledger.chosen(*BUSY, where=line)),
     )
 

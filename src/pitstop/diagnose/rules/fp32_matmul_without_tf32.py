@@ -37,7 +37,7 @@ def fp32_matmul_without_tf32(recording: Recording) -> Iterator[Finding]:
     at_most = saves_ms(operations, limits, limits.tf32_flops if limits else None)
     left = sum(row.ms for row in rows if at_most is not None or row.cause == "precision")
     ms = left if at_most is None else min(left, at_most)
-    if not rows or ledger.share(ms) < WORTH_MENTIONING:
+    if not rows or ledger.at_stake(ms) < WORTH_MENTIONING:
         return
     yield Finding(
         f"Float32 products run without TF32: up to {of_step(ms, ledger)} are left on the table.",
@@ -45,7 +45,7 @@ def fp32_matmul_without_tf32(recording: Recording) -> Iterator[Finding]:
         cure='torch.set_float32_matmul_precision("high")',
         confidence="measured",
         metrics=(Metric("above TF32", ms, "ms"),),
-        saving=ledger.share(ms),
+        saving=ledger.at_stake(ms),
         claims=tuple(rows),
         changes=("tf32",),
     )

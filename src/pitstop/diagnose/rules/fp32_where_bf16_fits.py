@@ -45,7 +45,7 @@ def fp32_where_bf16_fits(recording: Recording) -> Iterator[Finding]:
     at_most = saves_ms(plain, limits, limits.bf16_flops if limits else None)
     left = sum(row.ms for row in slow_rows(recording, PRODUCTS, TAKEN_FROM))
     ms = max(sum(row.ms for row in rows), min(left, at_most or 0.0))
-    if ledger.share(ms) < WORTH_MENTIONING:
+    if ledger.at_stake(ms) < WORTH_MENTIONING:
         return
     yield Finding(
         f"The model computes in float32; in bfloat16 its products would take up to "
@@ -54,7 +54,7 @@ def fp32_where_bf16_fits(recording: Recording) -> Iterator[Finding]:
         cure='with torch.autocast("cuda", torch.bfloat16): around the forward pass',
         confidence="measured",
         metrics=(Metric("above bfloat16", ms, "ms"),),
-        saving=ledger.share(ms),
+        saving=ledger.at_stake(ms),
         claims=(*rows, *slow_rows(recording, PRODUCTS, TAKEN_FROM)),
         changes=("bf16",),
     )

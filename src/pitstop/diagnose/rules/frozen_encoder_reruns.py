@@ -52,7 +52,7 @@ def frozen_encoder_reruns(recording: Recording) -> Iterator[Finding]:
         same = _known(calls)
         samples = _samples_of_tokens(evidence, calls)
         held = calls[0].parameters / all_parameters
-        share = ledger.share(ms)
+        share = ledger.at_stake(ms)
         if max(share, held) < WORTH_MENTIONING or not (same or samples):
             continue
         tokens = f"reads tokens of a dataset of {count(samples, 'sample')}"

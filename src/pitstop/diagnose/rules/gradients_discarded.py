@@ -48,7 +48,7 @@ def gradients_discarded(recording: Recording) -> Iterator[Finding]:
         calls = [place for place, call in enumerate(tree.calls) if call.path == name]
         micros = sum(tree.backward_micros[each] * _needless(tree.calls[each]) for each in calls)
         ms = tree.ms(micros, ledger)
-        if ledger.share(ms) >= WORTH_MENTIONING:
+        if ledger.at_stake(ms) >= WORTH_MENTIONING:
             message = f"No optimizer holds the parameters of `{name}`, yet their gradients cost"
             cure = f"`requires_grad_(False)` on `{name}`"
             cure += "" if name in judges else ", or give its parameters to an optimizer"
@@ -77,7 +77,7 @@ def _discarded(
         names = ", ".join(dict.fromkeys(f"`{tree.calls[place].path}`" for place, _ in those))
         micros = sum(tree.backward_micros[place] / passes for place, passes in those)
         ms = tree.ms(micros, ledger) * wasted
-        if ledger.share(ms) >= least:
+        if ledger.at_stake(ms) >= least:
             came = f" comes by {label(at)} and" if at.path else ""
             what = f"fills the gradients of {names}, which are then zeroed:"
             claims = _backward_rows(recording, ledger, [place for place, _ in those])
@@ -100,6 +100,6 @@ def _finding(
         cure=cure,
         confidence="measured",
         metrics=(Metric("gradients for nothing, at most", ms, "ms"),),
-        saving=ledger.share(ms),
+        saving=ledger.at_stake(ms),
         claims=claims,
     )

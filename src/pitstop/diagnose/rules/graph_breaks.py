@@ -36,7 +36,7 @@ def graph_breaks(recording: Recording) -> Iterator[Finding]:
     ledger, evidence = recording.ledger, recording.evidence
     if ledger is None or not evidence.compiled:
         return
-    if ledger.share(ledger.total("launch", "python", "sync")) < WORTH_MENTIONING:
+    if ledger.at_stake(ledger.total("launch", "python", "sync")) < WORTH_MENTIONING:
         return
     found = sorted(evidence.breaks, key=lambda each: -each.count)
     for each in [each for each in found if each.where.path][:MOST]:
@@ -48,7 +48,7 @@ def graph_breaks(recording: Recording) -> Iterator[Finding]:
             cure="move it out of the compiled function, or write it with tensors alone",
             confidence="measured",
             metrics=(Metric("breaks", each.count, "times"),),
-            saving=ledger.share(ms) or None,
+            saving=ledger.at_stake(ms) or None,
             claims=ledger.chosen("launch", "python", "sync", where=each.where),
             changes=("compile",),
         )

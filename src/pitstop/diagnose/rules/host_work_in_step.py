@@ -37,7 +37,7 @@ def host_work_in_step(recording: Recording) -> Iterator[Finding]:
     loops = {line for loop in row_loops(recording.evidence) for line in loop.lines}
     loops |= {read.where for read in number_loops(recording, ledger)}  # they have their own rules
     for line, ms in own_python(recording, ledger).items():
-        if line in loops or ms < LONG_MS or ledger.share(ms) < WORTH_MENTIONING:
+        if line in loops or ms < LONG_MS or ledger.at_stake(ms) < WORTH_MENTIONING:
             continue
         yield Finding(
             f"Python of `{line.function}` itself, no work of torch, takes {of_step(ms, ledger)}.",
@@ -45,6 +45,6 @@ def host_work_in_step(recording: Recording) -> Iterator[Finding]:
             cure="let a DataLoader with workers make the batches; do the rest beside the steps",
             confidence="measured",
             metrics=(Metric("Python", ms, "ms"),),
-            saving=ledger.share(ms),
+            saving=ledger.at_stake(ms),
             claims=ledger.chosen("python", where=line),
         )

@@ -60,7 +60,7 @@ def _finding(ledger: Ledger, what: str, where: Line, rows: list[Row]) -> Iterato
     repeated_ms = sum(row.ms for row in rows if row.cause == "repeated")
     lost_ms, calls = above_ms + repeated_ms, _calls(rows)
     floor_ms = total_ms - lost_ms
-    if ledger.share(lost_ms) < WORTH_MENTIONING or total_ms < FAR * floor_ms:
+    if ledger.at_stake(lost_ms) < WORTH_MENTIONING or total_ms < FAR * floor_ms:
         return
     if above_ms < repeated_ms:
         return  # one batched call comes first, and has a rule of its own
@@ -75,7 +75,7 @@ def _finding(ledger: Ledger, what: str, where: Line, rows: list[Row]) -> Iterato
         cure=part if norm else "fuse it with its neighbours",
         confidence="measured",
         metrics=(Metric("time", total_ms, "ms"), Metric("floor", floor_ms, "ms")),
-        saving=ledger.share(above_ms),
+        saving=ledger.at_stake(above_ms),
         claims=tuple(row for row in rows if row.cause == "above"),
         changes=("fused-group-norm", "compile") if norm else ("compile",),
     )

@@ -40,7 +40,7 @@ def launch_bound(recording: Recording) -> Iterator[Finding]:
         return
     between = (*ledger.chosen("launch"), *_between_launches(ledger))
     ms = sum(row.ms for row in between)
-    if ledger.share(ms) < WORTH_MENTIONING["cuda"]:
+    if ledger.at_stake(ms) < WORTH_MENTIONING["cuda"]:
         return
     launches = sum(each.calls for each in evidence.kernels)
     lines = by_line(each for each in evidence.operations if each.device_micros)
@@ -52,7 +52,7 @@ def launch_bound(recording: Recording) -> Iterator[Finding]:
         cure="fewer, larger kernels: torch.compile, a larger batch, batched calls",
         confidence="measured",
         metrics=(Metric("idle between kernels", ms, "ms"), Metric("kernels", launches, "kernels")),
-        saving=ledger.share(ms),
+        saving=ledger.at_stake(ms),
         claims=between,
         changes=("cuda-graphs", "compile", "batch-size"),
     )
@@ -62,7 +62,7 @@ def _on_cpu(ledger: Ledger) -> Iterator[Finding]:
     """Of small operations, products stay one each whatever is fused around them."""
     small = [row for row in ledger.rows if row.cause == "start" and row.what not in PRODUCTS]
     ms, calls = sum(row.ms for row in small), sum(row.calls for row in small)
-    if ledger.share(ms) < WORTH_MENTIONING["cpu"]:
+    if ledger.at_stake(ms) < WORTH_MENTIONING["cpu"]:
         return
     yield Finding(
         f"{calls} operations take {of_step(ms, ledger)}, {1e3 * ms / calls:.0f} µs each, most of "
@@ -71,7 +71,7 @@ def _on_cpu(ledger: Ledger) -> Iterator[Finding]:
         cure="fewer, larger operations: torch.compile, a larger batch, batched calls",
         confidence="measured",
         metrics=(Metric("starting operations", ms, "ms"), Metric("operations", calls, "calls")),
-        saving=ledger.share(ms),
+        saving=ledger.at_stake(ms),
         claims=tuple(small),
         changes=("cuda-graphs", "compile", "batch-size"),
     )

@@ -29,7 +29,7 @@ def layout_ping_pong(recording: Recording) -> Iterator[Finding]:
     """
     ledger = recording.ledger
     ms = ledger.total("layout") if ledger else 0.0
-    if ledger is None or ledger.share(ms) < WORTH_MENTIONING:
+    if ledger is None or ledger.at_stake(ms) < WORTH_MENTIONING:
         return
     lines: dict[Line, float] = defaultdict(float)
     for row in ledger.rows:
@@ -43,7 +43,7 @@ def layout_ping_pong(recording: Recording) -> Iterator[Finding]:
         cure="model.to(memory_format=torch.channels_last), and the input as well",
         confidence="measured",
         metrics=(Metric("conversion", ms, "ms"),),
-        saving=ledger.share(ms),
+        saving=ledger.at_stake(ms),
         claims=ledger.chosen("layout"),
         changes=("channels-last",),
     )

@@ -38,7 +38,7 @@ def loss_term_weighted_zero(recording: Recording) -> Iterator[Finding]:
         known = [position for position in zeroed.calls if 0 <= position < len(tree.calls)]
         positions = tree.outermost(known)
         ms = tree.ms(sum(tree.micros[position] for position in positions), ledger)
-        share = min(ledger.share(ms), ledger.share(ledger.total("unused")))
+        share = min(ledger.at_stake(ms), ledger.at_stake(ledger.total("unused")))
         if share < WORTH_MENTIONING:
             continue
         names = sorted({starred(tree.calls[position].path) for position in positions})

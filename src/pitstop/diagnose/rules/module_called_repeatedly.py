@@ -56,11 +56,11 @@ def module_called_repeatedly(recording: Recording) -> Iterator[Finding]:
     told = set()
     for key in sorted(families, key=lambda each: -spent[each]):
         ms, lines = tree.ms(spent[key], ledger), key[-1]
-        if ledger.share(ms) >= WORTH_MENTIONING and lines not in told:
+        if ledger.at_stake(ms) >= WORTH_MENTIONING and lines not in told:
             told.add(lines)  # an embedding beside its encoder is mended with it
             part = spent[key] / sum(spent.values())
             batched_ms = min(ms, part * ledger.total("repeated"))
-            if ledger.floor_known and ledger.share(batched_ms) < WORTH_MENTIONING:
+            if ledger.floor_known and ledger.at_stake(batched_ms) < WORTH_MENTIONING:
                 continue  # the calls keep the device busy, each with work of its own
             later = [place for group in families[key] for place in group[1:]]
             claims = rows_behind(ledger, operations_in(evidence, later), "repeated")
@@ -90,5 +90,5 @@ def _finding(
         severity="note" if by_batch else "warning",
         confidence="measured",
         metrics=(Metric("calls", calls, "calls"), Metric("calls after the first", ms, "ms")),
-        saving=ledger.share(batched_ms) if ledger.floor_known else None,
+        saving=ledger.at_stake(batched_ms) if ledger.floor_known else None,
     )

@@ -44,7 +44,7 @@ def op_runs_on_cpu(recording: Recording) -> Iterator[Finding]:
             alike[line.path, line.function, dearest][line] = ms
     for (*_, name), lines in alike.items():
         ms, places = sum(lines.values()), sorted(lines, key=lambda each: each.line)
-        if ledger.share(ms) < WORTH_MENTIONING:
+        if ledger.at_stake(ms) < WORTH_MENTIONING:
             continue
         at = f" ({labels(places)})" if len(places) > 1 else ""
         yield Finding(
@@ -53,7 +53,7 @@ def op_runs_on_cpu(recording: Recording) -> Iterator[Finding]:
             cure="keep its tensors on the GPU",
             confidence="measured",
             metrics=(Metric("on the CPU", ms, "ms"),),
-            saving=ledger.share(ms),
+            saving=ledger.at_stake(ms),
             claims=tuple(row for line in lines for row in idle_rows(ledger, line)),
         )
 

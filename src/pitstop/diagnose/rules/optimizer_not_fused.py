@@ -43,7 +43,7 @@ def optimizer_not_fused(recording: Recording) -> Iterator[Finding]:
     for each in slow:
         ms = spent_ms * _work(each) / work if work else 0.0
         saved_ms = max(0.0, ms - _floor_ms(recording, each))
-        if ledger.share(saved_ms) < WORTH_MENTIONING:
+        if ledger.at_stake(saved_ms) < WORTH_MENTIONING:
             continue
         yield Finding(
             f"`{each.name}` takes {of_step(ms, ledger)} for "
@@ -52,7 +52,7 @@ def optimizer_not_fused(recording: Recording) -> Iterator[Finding]:
             cure="fused=True",
             confidence="measured",
             metrics=(Metric("optimizer", ms, "ms"), Metric("tensors", each.tensors, "tensors")),
-            saving=ledger.share(saved_ms),
+            saving=ledger.at_stake(saved_ms),
             claims=ledger.chosen("optimizer"),
             changes=("fused-optimizer",),
         )

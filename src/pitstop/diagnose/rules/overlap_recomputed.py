@@ -40,7 +40,7 @@ def overlap_recomputed(recording: Recording) -> Iterator[Finding]:
             sum(tree.micros[call] for call in each.calls) * (1 - 1 / each.area) for each in here
         )
         ms = tree.ms(twice, ledger)
-        if ledger.share(ms) < WORTH_MENTIONING:
+        if ledger.at_stake(ms) < WORTH_MENTIONING:
             continue
         calls = [call for each in here for call in each.calls]
         area = max(each.area for each in here)
@@ -51,7 +51,7 @@ def overlap_recomputed(recording: Recording) -> Iterator[Finding]:
             cure="fewer and larger tiles, as memory allows, or less overlap",
             confidence="measured",
             metrics=(Metric("area of the tiles", area, "pictures"), Metric("overlaps", ms, "ms")),
-            saving=ledger.share(ms),
+            saving=ledger.at_stake(ms),
             claims=rows_behind(ledger, operations_in(evidence, calls)),
             changes=("tiled-vae",),
         )

@@ -42,7 +42,7 @@ def pageable_batches(recording: Recording) -> Iterator[Finding]:
         cure=settings(loader, "pin_memory=True") if loader else BY_HAND,
         confidence="measured",
         metrics=(Metric("copied", size, "bytes"), Metric("copies", ms, "ms")),
-        saving=ledger.share(ms),
+        saving=ledger.at_stake(ms),
         claims=tuple(row for x in copies for row in ledger.chosen("transfer", where=x.where)),
         changes=("loader",) if loader else (),
     )

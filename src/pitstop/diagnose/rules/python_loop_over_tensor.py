@@ -42,7 +42,7 @@ def python_loop_over_tensor(recording: Recording) -> Iterator[Finding]:
             continue
         rows = tuple(row for line in loop.lines for row in ledger.chosen(where=line))
         ms, saved_ms = sum(row.ms for row in rows), _saved_ms(rows, loop.rows)
-        if ledger.share(saved_ms) < WORTH_MENTIONING:
+        if ledger.at_stake(saved_ms) < WORTH_MENTIONING:
             continue
         yield Finding(
             f"Python walks over {loop.rows} rows of a tensor one by one: {of_step(ms, ledger)}.",
@@ -50,7 +50,7 @@ def python_loop_over_tensor(recording: Recording) -> Iterator[Finding]:
             cure="if no round needs the one before it, compute on the whole tensor at once",
             confidence="measured",
             metrics=(Metric("rows", loop.rows, "rows"), Metric("loop", ms, "ms")),
-            saving=ledger.share(saved_ms),
+            saving=ledger.at_stake(saved_ms),
             claims=rows,
         )
 

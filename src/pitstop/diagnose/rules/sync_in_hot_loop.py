@@ -49,6 +49,6 @@ def _finding(message: str, read: Read, ledger: Ledger, cure: str) -> Finding:
         cure=cure,
         confidence="measured",
         metrics=(Metric("reads", read.calls, "reads"), Metric("cost", read.ms, "ms")),
-        saving=ledger.share(read.ms),
+        saving=ledger.at_stake(read.ms),
         claims=read.claims,
     )

@@ -47,7 +47,7 @@ def tiles_one_at_a_time(recording: Recording) -> Iterator[Finding]:
             spent * (1 - each.shapes / each.tiles) for spent, each in zip(micros, here, strict=True)
         )
         ms = tree.ms(joining, ledger)
-        if ledger.share(ms) < WORTH_MENTIONING:
+        if ledger.at_stake(ms) < WORTH_MENTIONING:
             continue
         tiles = sum(each.tiles for each in here)
         calls = [call for each in here for call in each.calls]
@@ -59,7 +59,7 @@ def tiles_one_at_a_time(recording: Recording) -> Iterator[Finding]:
             severity="warning" if on_gpu else "note",  # a CPU is busy with one tile as with two
             confidence="suspected",  # a tile may fill the device alone
             metrics=(Metric("tiles", tiles, "tiles"), Metric("tiles that could join", ms, "ms")),
-            saving=ledger.share(min(ms, ledger.total("repeated"))) if on_gpu else None,
+            saving=ledger.at_stake(min(ms, ledger.total("repeated"))) if on_gpu else None,
             claims=rows_behind(ledger, operations_in(evidence, calls), "repeated"),
             changes=("tiled-vae",),
         )
