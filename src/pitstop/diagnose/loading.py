@@ -57,11 +57,16 @@ def saved_by_workers(wait: Wait, recording: Recording) -> float:
     working_ms = wait.step_ms - wait.ms
     reading = wait.ms * (wait.loader.computes or 0.0)
     if cores:
-        free = max(1.0, cores * (1 - (evidence.others or 0.0)))
+        free = free_cores(recording)
         computing = working_ms * min(free, threads_of(evidence))
         working_ms = max(working_ms, (reading + computing) / free)
     left_ms = working_ms + HANDOVER_MS
     return min(wait.share, max(0.0, 1 - left_ms / wait.step_ms))
+
+
+def free_cores(recording: Recording) -> float:
+    """How many cores other programs leave; one at least."""
+    return max(1.0, recording.machine.cores * (1 - (recording.evidence.others or 0.0)))
 
 
 def threads_of(evidence: Evidence) -> int:

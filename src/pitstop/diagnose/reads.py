@@ -1,5 +1,6 @@
 """Reads: numbers that Python takes out of tensors, and the time that a step loses over them."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from pitstop.diagnose.transfers import copy_lines
 
 WORTH_MENTIONING = 0.01  # of the step, on a GPU; a suspicion that costs less is cleared
 WORTH_ON_A_CPU = 0.05  # of the step there, where the read itself is all that can be saved
+ROUND_MS = 0.03  # of a CPU, to take a number, read it and go on; the rest of the line is other work
 FEWEST_NUMBERS = 20  # read by one line of a step; a few are metrics that somebody logs
 WORDS = {
     READ: "`.item()`",
@@ -34,11 +36,12 @@ class Read:
     what: str
     calls: int
     claims: tuple[Row, ...]
+    most_ms: float = math.inf  # that the reads themselves can take
 
     @property
     def ms(self) -> float:
-        """The time of all these rows."""
-        return sum(row.ms for row in self.claims)
+        """The time of all these rows, as far as it is the reads' own."""
+        return min(self.most_ms, sum(row.ms for row in self.claims))
 
 
 def waiting_reads(recording: Recording, ledger: Ledger) -> Iterator[Read]:
@@ -71,7 +74,7 @@ def number_loops(recording: Recording, ledger: Ledger) -> Iterator[Read]:
         if reads >= FEWEST_NUMBERS:
             taking = [near for near in lines if _takes_for(near, line, lines[near], reads)]
             claims = [row for each in (line, *taking) for row in ledger.chosen(where=each)]
-            found.append(Read(line, WORDS[what], reads, tuple(claims)))
+            found.append(Read(line, WORDS[what], reads, tuple(claims), reads * ROUND_MS))
     dear = [each for each in found if ledger.at_stake(each.ms) >= WORTH_ON_A_CPU]
     yield from sorted(dear, key=lambda each: -each.ms)
 

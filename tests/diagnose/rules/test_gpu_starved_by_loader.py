@@ -23,6 +23,13 @@ def test_names_the_loader_and_takes_its_saving_from_the_ledger():
     assert finding.cure == "num_workers=4, persistent_workers=True"
 
 
+def test_promises_nothing_on_a_cpu_whose_cores_the_workers_share_with_the_model():
+    (finding,) = gpu_starved_by_loader(waits(40, "cpu", workers=2, others=0.6))
+    assert (finding.severity, finding.saving) == ("note", None)
+    (finding,) = gpu_starved_by_loader(waits(40, "cpu", workers=2))
+    assert (finding.severity, finding.saving) == ("warning", 0.4)
+
+
 def burst(*waits_ms):
     return tuple(Step(50.0 + wait, dry_ms=wait) for wait in waits_ms)
 

@@ -69,6 +69,11 @@ def test_a_loop_over_numbers_is_dear_on_the_cpu_too():
     assert finding.message == "`.item()` reads 512 numbers a step, one by one: 15.0 ms of 100 ms."
 
 
+def test_a_line_that_does_more_than_read_is_not_promised_as_a_whole():
+    rows = Row("python", 44, "", line(4)), Row("above", 20, "mm", line(4))  # it calls the training
+    assert sync_in_hot_loop(on_cpu(*rows, operations=(reads(4, 32),))) == []
+
+
 def test_the_line_that_only_takes_the_rows_belongs_to_the_loop():
     operations = reads(31, 512), reads(30, 512, "select"), reads(29, 512, "mul")
     rows = [Row("python", ms, "", line(at)) for at, ms in ((31, 4), (30, 3), (29, 50))]

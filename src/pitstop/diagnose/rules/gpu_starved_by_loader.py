@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.loading import Wait, mostly_at, settings, wait_for_data
+from pitstop.diagnose.loading import Wait, free_cores, mostly_at, settings, wait_for_data
 from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
 
@@ -32,14 +32,16 @@ def gpu_starved_by_loader(recording: Recording) -> Iterator[Finding]:
     loader = wait.loader
     who = "The GPU has nothing to do for" if ledger.device == "cuda" else "Each step waits"
     where = mostly_at(recording.evidence, loader)
+    crowded = ledger.device == "cpu" and loader.workers >= free_cores(recording)
     yield Finding(
         f"{who} {wait.words} until the next batch of `{loader.dataset}` is there, which has "
         f"{count(loader.workers, 'worker')}{where}.",
         span=span(loader.made),
         cure=_cure(wait, recording.machine.cores),
+        severity="note" if crowded else "warning",  # workers wait for cores as the model does
         confidence="measured",
         metrics=wait.metrics,
-        saving=wait.share,
+        saving=None if crowded else wait.share,
         claims=wait.claims,
         changes=("loader",),
     )
