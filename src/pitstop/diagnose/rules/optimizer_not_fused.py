@@ -73,7 +73,7 @@ def _spent_ms(recording: Recording, ledger: Ledger) -> float:
 
 
 def _work(optimizer: Optimizer) -> int:
-    """What tells the parts of several optimizers apart: their numbers, and their tensors' starts."""
+    """What tells several optimizers apart: their numbers, and the starts of their tensors."""
     return optimizer.parameters + A_TENSOR * optimizer.tensors
 
 
