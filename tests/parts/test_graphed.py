@@ -12,7 +12,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from parts.taped import Taped, tensors
-from pitstop.parts.graphs import Graphs, Reason, graphed
+from pitstop.parts.graphs import Graphs, Reason, graphed, graphs_of_blocks
+from pitstop.parts.graphs.calls import put_in_place
 
 
 class Network(nn.Module):
@@ -520,3 +521,96 @@ def test_says_once_why_it_runs_as_it_is(capsys):
         model(x)
     said = capsys.readouterr().err
     assert said == f"pitstop: graphed: Network runs as it is: {Reason.NOT_CUDA.value}\n"
+
+
+class Stage(nn.Module):
+    """A block with a wide result inside, which others may write over."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(4, 16), nn.Linear(16, 4)
+
+    def forward(self, x):
+        return x + self.down(torch.tanh(self.up(x)))
+
+
+class Talkative(nn.Module):
+    """Cannot be captured as a whole; its blocks can."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Stage() for _ in range(3))
+
+    def forward(self, x):
+        print("called")  # noqa: T201
+        for each in self.blocks:
+            x = each(x)
+        return x
+
+
+def with_blocks(model):
+    """Blocks with graphs on tapes, one for all blocks from which nothing is learned."""
+    said = []
+    every = graphs_of_blocks(model, said.append, device=lambda _: Taped(model))
+    for block, graphs in every:
+        put_in_place(block, graphs)
+    return [graphs for _, graphs in every], said
+
+
+def test_blocks_of_a_model_that_prints_are_replayed_from_one_pool():
+    model = Talkative().eval()
+    twin = copy.deepcopy(model)
+    every, said = with_blocks(model)
+    with torch.no_grad():
+        kept = [(model(x), twin(x)) for x in pictures(6, (2, 4))]
+    assert all(torch.equal(*each) for each in kept)
+    assert [each.replayed for each in every] == [4, 4, 4]
+    assert (
+        len(
+            {
+                id(kind.graph._replay.__self__.device)
+                for each in every
+                for kind in each._kinds.values()
+            }
+        )
+        == 1
+    )
+    assert said == []
+
+
+def test_blocks_learn_what_they_learn_without_graphs():
+    model = Talkative()
+    twin = copy.deepcopy(model)
+    every, _ = with_blocks(model)
+    for x in pictures(7, (2, 4)):
+        for each in (model, twin):
+            each(x).square().sum().backward()
+            with torch.no_grad():
+                for weight in each.parameters():
+                    weight.sub_(0.01 * weight.grad)
+                    weight.grad = None
+        assert same_weights(model, twin)
+    assert all(each.replayed >= 4 for each in every)
+
+
+def test_what_blocks_of_one_class_cannot_do_is_said_once():
+    model = Talkative().eval()
+    for block in model.blocks:
+        block.register_forward_hook(lambda *_: None)
+    _, said = with_blocks(model)
+    with torch.no_grad():
+        for x in pictures(3, (2, 4)):
+            model(x)
+    assert said == ["Stage runs as it is: it has hooks, which a replay would leave out"]
+
+
+def test_graphs_of_blocks_are_undone_together(capsys):
+    model = Talkative().eval()
+    undo = graphed(model, blocks=True)
+    with torch.no_grad():
+        model(torch.ones(2, 4))
+    assert str(undo).startswith("3 blocks: replayed 0 of 3 calls; 3 not, as its weights are not")
+    undo()
+    with torch.no_grad():
+        model(torch.ones(2, 4))
+    assert str(undo).startswith("3 blocks: replayed 0 of 3 calls")

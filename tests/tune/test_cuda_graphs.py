@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from parts.taped import Taped
-from pitstop.parts.graphs import Graphs, Reason
+from pitstop.parts.graphs import Graphs, Reason, graphs_of_blocks
 from pitstop.tune.changes.cuda_graphs import ENOUGH, FIRST_CALLS, cuda_graphs
 
 
@@ -20,7 +20,7 @@ class Script:
 
     def __init__(self):
         self.times, self.reasons, self.on = 0, [], True
-        self.sets, self.graphs = (), []
+        self.sets, self.graphs, self.options = (), [], {}
 
     def together(self):
         return self.sets
@@ -95,3 +95,61 @@ def test_declines_where_few_calls_are_replayed(script, rows, reason):
     (said,) = script.reasons
     assert said.startswith("replayed 0 of ")
     assert said.endswith(reason.value)
+
+
+class Stack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(Plain(), nn.ReLU()) for _ in range(20))
+
+    def forward(self, x):
+        for each in self.blocks:
+            x = each(x)
+        return x
+
+
+class Plain(nn.Linear):
+    def __init__(self):
+        super().__init__(3, 3)
+
+
+def test_with_the_scope_of_blocks_each_block_is_replayed_and_no_warm_up_is_taken_for_a_rarity(
+    monkeypatch,
+):
+    script = Blocks()
+    of_blocks = graphs_of_blocks
+
+    def taped(model, say, **options):
+        return of_blocks(model, say, device=lambda _: Taped(model), **options)
+
+    monkeypatch.setattr("pitstop.parts.graphs.graphs_of_blocks", taped)
+    cuda_graphs.apply(script)
+    model = Stack()
+    script.set_up(model)
+    assert script.times == 20
+    with torch.no_grad():
+        for number in range(ENOUGH + 2):
+            x = torch.full((1, 3), float(number))
+            expected = model(x)
+            for block, around in script.arounds:
+                block.around = around
+            y = x
+            for block in model.blocks:
+                (plain, relu) = block
+                y = relu(plain.around(plain.forward, plain, y))
+            assert torch.equal(y, expected)
+    assert script.reasons == []
+
+
+class Blocks(Script):
+    """Keeps what is put around each block."""
+
+    def __init__(self):
+        super().__init__()
+        self.options, self.arounds = {"scope": "blocks"}, []
+
+    def needs(self, _):
+        pass
+
+    def wrap(self, block, around):
+        self.arounds.append((block, around))

@@ -86,6 +86,8 @@ def folder(tmp_path):
           "            layer.compile(dynamic=False)"]),
         ("fused-group-norm",
          ["from pitstop.parts import fuse_group_norm", "    fuse_group_norm(model)"]),
+        (("cuda-graphs", {"scope": "blocks"}),
+         ["from pitstop.parts import graphed", "    graphed(model, blocks=True)"]),
         (("selective-checkpoints", {"blocks": True, "keep": 0.25}),
          ["from pitstop.parts import selective_checkpoints",
           "    selective_checkpoints(model, keep=0.25)"]),

@@ -71,13 +71,15 @@ class Graphs:
         say: Callable[[str], object] | None = None,
         variant: Callable[[], Hashable] = lambda: None,
         device: Callable[[torch.device], Device] = Cuda,
+        shared: Callable[[torch.device], Device] | None = None,
     ) -> None:
         self._model = model
         self._most = most
         self._first = first
         self._variant = variant  # of the model, as far as only its owner knows it
-        self._say = say or _to_stderr
+        self._say = say or to_stderr
         self._make_device = device
+        self._shared = shared  # with other models, where nothing is learned
         self._alone = Lock()
         self._said: set[Reason] = set()
         self.undo: Callable[[], None] = lambda: None
@@ -87,8 +89,7 @@ class Graphs:
         self.forget()
 
     def __str__(self) -> str:
-        others = [f"{times} not, as {why.value}" for why, times in self.reasons.items() if times]
-        return "; ".join([f"replayed {self.replayed} of {self.calls} calls", *others])
+        return told(self.calls, self.replayed, self.reasons)
 
     def __call__(self) -> None:
         """Undo: the model runs as it is, and the memory of the graphs is free."""
@@ -209,7 +210,8 @@ class Graphs:
             if kind.watch.wanted:
                 kind.graph = Training(device, self._model, call, given, state.tensors, self._memory)
             else:
-                kind.graph = Inference(device, call, given, state.tensors)
+                place = self._shared(state.tensors[0].device) if self._shared else device
+                kind.graph = Inference(place, call, given, state.tensors)
             if not state.holds():
                 raise Declined(Reason.CHANGES_ITSELF)
         except Declined as declined:
@@ -243,26 +245,25 @@ def _learns(given: Given, state: State) -> bool:
     return torch.is_grad_enabled() and wanted
 
 
-def graphed(model: nn.Module, most: int = MOST_GRAPHS) -> Graphs:
-    """Replay calls of ``model`` as CUDA graphs, in place; call the result to undo it.
-
-    ``str()`` of the result says how many of the calls were replayed, and why others were not.
-    """
-    graphs = Graphs(model, most)
+def put_in_place(model: nn.Module, graphs: Graphs) -> Callable[[], None]:
+    """Let calls of ``model`` go by its graphs; what undoes that."""
     before = internals.compiled_call(model)
 
     def slot(*arguments: Any, **options: Any) -> Any:
         return graphs.around(before or internals.call_of(model), *arguments, **options)
 
-    def undo() -> None:
-        setattr(model, internals.COMPILED_CALL, before)
-
-    graphs.undo = undo
     setattr(model, internals.COMPILED_CALL, slot)
-    return graphs
+    return lambda: setattr(model, internals.COMPILED_CALL, before)
 
 
-def _to_stderr(text: str) -> None:
+def told(calls: int, replayed: int, reasons: Counter[Reason]) -> str:
+    """How many calls were replayed, and why others were not."""
+    others = [f"{times} not, as {why.value}" for why, times in reasons.items() if times]
+    return "; ".join([f"replayed {replayed} of {calls} calls", *others])
+
+
+def to_stderr(text: str) -> None:
+    """A line of ours."""
     sys.stderr.write(f"pitstop: graphed: {text}\n")
 
 

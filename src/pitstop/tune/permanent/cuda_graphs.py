@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from pitstop.core.evidence import ModuleCall
 from pitstop.core.finding import Edit
 from pitstop.scan.edits import insert_import
 from pitstop.tune.model_lines import behind_models
@@ -11,10 +12,15 @@ from pitstop.tune.sites import Left, Sites, in_file
 IMPORT = "from pitstop.parts import graphed"
 
 
-def cuda_graphs(sites: Sites, _: Options) -> Iterator[Edit | Left]:
+def cuda_graphs(sites: Sites, options: Options) -> Iterator[Edit | Left]:
     """Behind the building of each model."""
     changed = set()
-    for each in behind_models(sites, lambda _, model, __: f"graphed({model})", lambda _: True):
+    more = ", blocks=True" if options.get("scope") == "blocks" else ""
+
+    def line(_: ModuleCall, model: str, __: str) -> str:
+        return f"graphed({model}{more})"
+
+    for each in behind_models(sites, line, lambda _: True):
         yield each
         if isinstance(each, Edit):
             changed.add(each.path)
