@@ -54,6 +54,7 @@ dispatch_mode_stack = _found("utils._python_dispatch._get_current_dispatch_mode_
 function_mode_stack = _found("overrides._get_current_function_mode_stack")
 without_modes = _found("utils._python_dispatch._disable_current_modes")
 without_function_modes = _found("_C.DisableTorchFunction")
+without_subclasses = _found("_C.DisableTorchFunctionSubclass")  # as in torch's own subclasses
 without_dispatch_modes = _found("_C._DisableTorchDispatch")
 fp32_precision = getattr(torch._C, "_get_fp32_precision_getter", None)  # from torch 2.9 on
 

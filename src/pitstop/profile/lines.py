@@ -55,13 +55,13 @@ def asking_library(frame: FrameType | None) -> str:
     return library
 
 
-def lines_within(frame: FrameType | None, inside: str, most: int) -> list[Place]:
+def lines_within(frame: FrameType | None, inside: str, most: int, calls: int = 0) -> list[Place]:
     """The user's lines, innermost first, up to the second call of torch's function ``inside``.
 
     The first one is what was called from these lines; the second is what their function runs in.
+    ``calls`` is 1 where the first one is yet to come.
     """
     found: list[Place] = []
-    calls = 0
     while frame is not None and calls < 2 and len(found) < most:
         code = frame.f_code
         origin = origin_of(code.co_filename)

@@ -83,6 +83,7 @@ class Change:
     environment: Callable[[Options], Mapping[str, str]] | None = None  # set before Python starts
     when: When = ALWAYS
     ranges: Mapping[str, Range] = field(default_factory=dict)  # of its options: all that there are
+    what_if: bool = False  # it is tried to learn what an edit is worth, and never kept
 
     @property
     def summary(self) -> str:
@@ -103,12 +104,13 @@ def change(
     environment: Callable[[Options], Mapping[str, str]] | None = None,
     when: When = ALWAYS,
     ranges: Mapping[str, Range] = NO_RANGES,
+    what_if: bool = False,
 ) -> Callable[[Callable[["Script"], None]], Change]:
     """Turn a function of the running script into a change named after it."""
 
     def wrap(apply: Callable[["Script"], None]) -> Change:
         doc = inspect.cleandoc(apply.__doc__ or "")
-        given = precision, toggles, variants, environment, when, ranges
+        given = precision, toggles, variants, environment, when, ranges, what_if
         return Change(apply.__name__.replace("_", "-"), effect, helps, doc, apply, *given)
 
     return wrap

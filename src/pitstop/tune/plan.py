@@ -71,6 +71,7 @@ class Outcome:
     declined: str  # the reason; empty where it took hold
     effect: str = ""  # on the numbers of this script, where it is not the one the change declares
     failed: bool = False  # and was taken off, which was said at once
+    lost: tuple[str, ...] = ()  # what the script would lose by it beside its numbers, in words
 
 
 def read_outcomes(folder: Path) -> list[Outcome]:

@@ -7,7 +7,7 @@ is undone, the last thing first.
 
 import atexit
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,9 @@ class Script:
         self._needs = ""
         self._declined = ""
         self._effect = ""
+        self._lost: list[str] = []
+        self.left: set[int] = set()  # modules, by id, whose buffers no longer move
+        self._ends: list[Action] = []
         self._switches: list[tuple[Action, Action]] = []
         self._undos = undos
         self._earnest = plan.earnest
@@ -95,11 +98,26 @@ class Script:
         """With this script the change makes random numbers fall elsewhere."""
         self._effect = "other-randomness"
 
+    def loses(self, what: str) -> None:
+        """What the script would lose by it, though its numbers hold; in words, each of them once."""
+        if what not in self._lost:
+            self._lost.append(what)
+
+    def leaves(self, modules: Iterable[nn.Module]) -> None:
+        """The buffers of these modules stay as they are, which was said."""
+        self.left |= {id(each) for each in modules}
+
+    @property
+    def siblings(self) -> list[Options]:
+        """The options of all changes of this name in the process, its own among them."""
+        return [each.options for each in self._models.changes if each.name == self.name]
+
     def outcome(self) -> Outcome:
         """What became of it so far."""
         missing = "" if self._times else f"no {self._needs}" if self._needs else "nothing to change"
         reason = self._declined or missing
-        return Outcome(self.name, self.options, self._times, reason, self._effect, self._failed)
+        kind = self._effect, self._failed, tuple(self._lost)
+        return Outcome(self.name, self.options, self._times, reason, *kind)
 
     def together(self) -> tuple[bool, ...]:
         """Which of all changes are on now, for what would freeze them."""
@@ -169,9 +187,19 @@ class Script:
         """Call ``around(call, module, ...)`` in place of each call of an outermost module."""
         self._models.around(self._if_on(around))
 
-    def wrap(self, module: nn.Module, around: Around) -> None:
+    def wrap(self, module: nn.Module, around: Around, while_off: bool = False) -> None:
         """Call ``around(call, module, ...)`` in place of each call of one module."""
-        self._undos.append(wrap(module, self._if_on(around)))
+        shielded = self._shielded(around, about=1) if while_off else self._if_on(around)
+        self._undos.append(wrap(module, shielded))
+
+    def on_step_ended(self, callback: Action) -> None:
+        """Call back at the end of each step, on or off."""
+        self._ends.append(self._checked(callback))
+
+    def step_ended(self) -> None:
+        """A step has ended."""
+        for callback in self._ends:
+            callback()
 
     def switch(self, on: Action, off: Action) -> None:
         """Switch something on, now, and off at the end; and in between if that is to be timed.

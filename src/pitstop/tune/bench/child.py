@@ -94,6 +94,8 @@ class Bench:
             self._steps_done = done
             return False
         self._steps_done = done
+        for script in self._scripts:
+            script.step_ended()
         self._inside = True
         try:
             next(self._course)
@@ -183,7 +185,8 @@ class Bench:
             yield
             self._watching.end()
             peak_bytes = peak.bytes()
-            found, wrong = distances.of_step(living, start, off, starts, question.still)
+            left = {each for script in self._scripts if script.on for each in script.left}
+            found, wrong = distances.of_step(living, start, off, starts, question.still, left)
             self._turn(question.off)
             off.put_back()
             if self._doubling.epoch_begun:

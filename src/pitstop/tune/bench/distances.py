@@ -6,7 +6,7 @@ words.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -37,11 +37,13 @@ def of_step(
     off: Snapshot,
     starts: Mapping[str, Tensor],
     still_share: float,
+    left: Collection[int] = (),
 ) -> tuple[dict[str, float], str]:
     """What the second pass made of the state, against what the first one did.
 
     ``starts`` are the parameters with which the second pass began, where these were moved. Beside
-    ``still_share`` of the whole, the gradient of a parameter is nothing.
+    ``still_share`` of the whole, the gradient of a parameter is nothing. ``left`` are the modules
+    whose buffers a change leaves as they are, which it says by itself.
     """
     rows: dict[str, Tensor] = {}
     sized: dict[str, Tensor] = {}
@@ -62,7 +64,7 @@ def of_step(
             gradient = _like(kept[1], here)
             parted[f"gradient {name}"] = _parted(_like(parameter.grad, here), gradient)
             sized[f"gradient {name}"] = torch.stack([_length(gradient)] * 2)
-    parted |= _of_buffers(start, off)
+    parted |= _of_buffers(start, off, left)
     for name in _without_gradient(sized, still_share):  # rounding alone decides where it goes
         del parted[f"way {name}"], parted[f"gradient {name}"]
     wrong, averages = _of_averages(living, start, off)
@@ -104,12 +106,14 @@ def of_losses(ours: list[float], null: list[float]) -> tuple[dict[str, float], s
     return found, ""
 
 
-def _of_buffers(start: Snapshot, off: Snapshot) -> dict[str, Tensor]:
+def _of_buffers(start: Snapshot, off: Snapshot, left: Collection[int]) -> dict[str, Tensor]:
     """All buffers of one name as one: a single one may hardly move, and then by rounding."""
     sums: dict[str, Tensor] = {}
     for (_, _, first), (module, name, second) in zip(start.buffers, off.buffers, strict=True):
         here = module._buffers.get(name)
-        if here is None or here.shape != second.shape or not here.is_floating_point():
+        if here is None or here.shape != second.shape or id(module) in left:
+            continue
+        if not here.is_floating_point():
             continue
         after, before = _like(second, here).double(), _like(first, here).double()
         null, ours = after - before, here.double() - before
