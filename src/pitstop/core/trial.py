@@ -7,7 +7,14 @@ from pitstop.core.comparison import Comparison
 from pitstop.core.timing import Timing
 
 Verdict = Literal[
-    "kept", "not-faster", "drifted", "noisy", "failed", "out-of-memory", "not-applicable"
+    "kept",
+    "what-if",  # faster with the same numbers, by an edit of the source alone
+    "not-faster",
+    "drifted",
+    "noisy",
+    "failed",
+    "out-of-memory",
+    "not-applicable",
 ]
 
 Reason = Literal["", "budget", "passenger"]  # what a verdict is due to, where that matters later

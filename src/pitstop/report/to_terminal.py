@@ -39,6 +39,7 @@ STYLES = {
     "warning": "yellow",
     "note": "cyan",
     "kept": "green",
+    "what-if": "green",
     "drifted": "red",
     "failed": "red",
     "out-of-memory": "red",

@@ -22,6 +22,21 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What an edit of the source is worth that has been tried, and is not kept."""
+
+    on: Changes
+    step: Comparison
+    numbers: str  # whether they held, in words
+    lost: tuple[str, ...] = ()  # what the script would lose by it beside its numbers
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where the edit would be: ``loss.py:96``."""
+        return tuple(str(each.options.get("at", "")) for each in self.on)
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """All that a search has come to so far."""
 
@@ -35,6 +50,7 @@ class Found:
     untried: tuple[str, ...] = ()  # since the budget was spent
     interrupted: bool = False
     notes: tuple[str, ...] = ()
+    what_if: WhatIf | None = None  # null: nothing that nobody needs was found, or proved
 
     def noted(self, text: str) -> "Found":
         """With one line more."""

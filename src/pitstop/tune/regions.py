@@ -124,7 +124,7 @@ def put_in(source: Source, statements: tuple[ast.stmt, ...], header: str) -> lis
     """Indent statements below a ``with ...:``; none where they share a line with others."""
     first, last = statements[0], statements[-1]
     indent = line_indent(source, first)
-    if not _has_lines_alone(source, first, last):
+    if not has_lines_alone(source, first, last):
         return None
     unit = indent_unit(source)
     strings = _inside_strings(source.text)
@@ -149,7 +149,7 @@ def _first_line(statement: ast.stmt) -> int:
     return min([statement.lineno, *(each.lineno for each in above)])
 
 
-def _has_lines_alone(source: Source, first: ast.stmt, last: ast.stmt) -> bool:
+def has_lines_alone(source: Source, first: ast.stmt, last: ast.stmt) -> bool:
     start, end = source.extent(first)[0], source.extent(last)[1]
     line_start = source.lines.starts[first.lineno - 1]
     rest = source.text[end:].splitlines()[:1]

@@ -54,6 +54,7 @@ class Script:
         self._declined = ""
         self._effect = ""
         self._lost: list[str] = []
+        self.spares_calls = False  # models are called less often, and that is meant so
         self.left: set[int] = set()  # modules, by id, whose buffers no longer move
         self._ends: list[Action] = []
         self._switches: list[tuple[Action, Action]] = []

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from pitstop.core.comparison import Comparison
 from pitstop.core.finding import Finding
@@ -13,9 +14,11 @@ from pitstop.core.units import binary_bytes, change, count, milliseconds, percen
 from pitstop.diagnose.gain import gain
 from pitstop.report.wording import interval
 from pitstop.tune.change import Goal
-from pitstop.tune.found import Found, leading
+from pitstop.tune.found import Found, WhatIf, leading
 from pitstop.tune.track import label as name_of
 
+WHAT_IF = "leave-out"  # the change that is tried in the place of an edit
+AT = f"{WHAT_IF} at="
 SETTLED = {"kept", "not-faster", "drifted"}  # what noise or a failure left open is open
 
 
@@ -37,7 +40,7 @@ def tell(profile: Report, found: Found, about: About) -> Report:
     return replace(
         profile,
         command="tune",
-        verdict=_verdict(found, about),
+        verdict=f"{about.name}: {what_if(found.what_if)}{_verdict(found, about)}",
         why=_why(found, about.goal),
         next=_next(found, about),
         gain="" if found.kept else gain(left, profile.ledger),  # of the untouched script
@@ -52,9 +55,25 @@ def tell(profile: Report, found: Found, about: About) -> Report:
 
 def _still_promised(findings: Sequence[Finding], trials: Sequence[Trial]) -> Iterator[Finding]:
     """The findings; where a change was tried that one asks for, it is known what it brings."""
-    settled = {each.change.partition(" ")[0] for each in trials if each.verdict in SETTLED}
+    places = {each.change.partition(AT)[2].partition(" ")[0]: each for each in trials}
+    told = [each for each in trials if each.verdict in SETTLED and AT not in each.change]
+    settled = {each.change.partition(" ")[0] for each in told}
     for each in findings:
-        yield replace(each, saving=None) if settled & {*each.changes} else each
+        place = f"{PurePath(each.span.path).name}:{each.span.line}" if each.span else ""
+        if WHAT_IF in each.changes and place in places:
+            yield _tried(each, places[place])
+        else:
+            yield replace(each, saving=None) if settled & {*each.changes} else each
+
+
+def _tried(found: Finding, trial: Trial) -> Finding:
+    """A finding whose cure was tried as if the source had been edited."""
+    if trial.verdict != "what-if":
+        return replace(found, cure=f"{found.cure}; tried: {trial.verdict}, {trial.note}")
+    worth = 1 - trial.step.ratio if trial.step and trial.step.ratio else None
+    by = f"worth {percent(worth)}, " if worth else ""
+    cure = f"{found.cure}; tried: {by}{trial.note}"
+    return replace(found, cure=cure, saving=found.saving if worth is None else worth)
 
 
 def proved(found: Found, goal: Goal) -> bool:
@@ -64,18 +83,29 @@ def proved(found: Found, goal: Goal) -> bool:
     return not found.proof or leading(found, goal).verdict in {"better", "inconclusive"}
 
 
+def what_if(found: WhatIf | None) -> str:
+    """What an edit of the source is worth, first of all; empty where nothing is known of one."""
+    if found is None or not found.step.ratio:
+        return ""
+    one = len(found.places) == 1
+    places = ", ".join(found.places)
+    worth = percent(1 - found.step.ratio)
+    edits = f"an edit at {places} is" if one else f"edits at {places} are together"
+    return f"{edits} worth {worth}: tried, {found.numbers}; "
+
+
 def _verdict(found: Found, about: About) -> str:
     if not found.kept:
         if found.interrupted:
-            return f"{about.name}: ended by Ctrl-C; nothing was kept until then."
-        return f"{about.name}: {_nothing(found, about.goal)}. It is left as it is."
+            return "ended by Ctrl-C; nothing was kept until then."
+        return f"{_nothing(found, about.goal)}. It is left as it is."
     if found.broken:
-        return f"{about.name}: what was kept, all together, broke the proof: {found.broken}."
+        return f"what was kept, all together, broke the proof: {found.broken}."
     if not found.proof:
         names = ", ".join(map(name_of, found.kept))
         end = "ended by Ctrl-C before the proof" if found.interrupted else "there was no proof"
-        return f"{about.name}: {end}; kept until then: {names}."
-    return f"{about.name}: {_proof(leading(found, about.goal))}"
+        return f"{end}; kept until then: {names}."
+    return _proof(leading(found, about.goal))
 
 
 def _nothing(found: Found, goal: Goal) -> str:

@@ -69,6 +69,7 @@ def _unused(
         confidence="measured",
         metrics=(Metric("unused", ms, "ms"), Metric("unused", flops, "FLOP")),
         saving=share,
+        changes=("leave-out",),
         claims=rows_behind(ledger, operations_in(evidence, positions), "unused"),
     )
 

@@ -53,5 +53,6 @@ def loss_term_weighted_zero(recording: Recording) -> Iterator[Finding]:
             confidence="measured",
             metrics=(Metric("multiplied by zero", ms, "ms"),),
             saving=share,
+            changes=("leave-out",),
             claims=rows_behind(ledger, operations_in(evidence, positions), "unused"),
         )

@@ -63,6 +63,9 @@ class Bench(Protocol):
     def setup_s(self, on: Changes) -> float | None:
         """How much longer the first step with these took than the next; null if nobody knows."""
 
+    def lost(self, changes: Changes) -> tuple[str, ...]:
+        """What the script would lose by them beside its numbers, in words."""
+
     def left_s(self) -> float:
         """How much of the budget is left."""
 
@@ -176,6 +179,11 @@ class LiveBench:
     def setup_s(self, on: Changes) -> float | None:
         """As the first twins with them have shown."""
         return self._setups_s.get(names(on))
+
+    def lost(self, changes: Changes) -> tuple[str, ...]:
+        """As the changes have said."""
+        known = (self._outcomes.get(label(each)) for each in changes)
+        return tuple(dict.fromkeys(text for each in known if each for text in each.lost))
 
     def left_s(self) -> float:
         """By the clock, without the time that others had."""

@@ -36,6 +36,7 @@ def leave_out(script: "Script") -> None:
     why: wanted.Why = "zero" if options.get("why") == "zero" else "unused"
     calls = Calls(script, wanted.read_calls(str(options.get(wanted.CALLS, "[]"))), why)
     script.needs("step like the recorded one")
+    script.spares_calls = True
     script.on_step_ended(calls.step_ended)
 
     def backward(original: Callable[..., Any], tensors: Any, *given: Any, **named: Any) -> Any:

@@ -21,7 +21,7 @@ Known = tuple[tuple[str, Lines, int], ...]  # class, lines and number; of the ou
 
 CALLS = "_calls"  # the option that names them; it is for the process and not for people
 WORTH_A_TRIAL = 0.005  # of the step: less does not show beyond the noise of any machine
-MOST = 6  # places that are tried; the largest come first
+MOST = 8  # places that are tried; the largest come first
 MOST_CALLS = 400  # of one place: all of them travel to the script's process
 
 
@@ -30,6 +30,7 @@ class LeftOut:
     """Calls that serve nobody, why, and where a finding says so."""
 
     at: Line
+    end: Line  # the line that makes their result useless, such as a product with zero
     why: Why
     share: float  # of the step that they take, backward pass included
     calls: tuple[int, ...]  # by position; of calls in calls, the outermost
@@ -76,7 +77,7 @@ def _unused(tree: CallTree) -> Iterator[LeftOut]:
     for position in tree.outermost(unused):
         by_line[tree.calls[position].where].append(position)
     for line, positions in by_line.items():
-        yield LeftOut(line, "unused", _share(tree, positions), tuple(positions))
+        yield LeftOut(line, line, "unused", _share(tree, positions), tuple(positions))
 
 
 def _zeroed(tree: CallTree, evidence: Evidence) -> Iterator[LeftOut]:
@@ -86,7 +87,7 @@ def _zeroed(tree: CallTree, evidence: Evidence) -> Iterator[LeftOut]:
         span = stretch((zeroed.where, *lines_of(tree, positions)))
         at = Line(span.path, span.line, zeroed.where.function) if span else zeroed.where
         if positions:
-            yield LeftOut(at, "zero", _share(tree, positions), tuple(positions))
+            yield LeftOut(at, zeroed.where, "zero", _share(tree, positions), tuple(positions))
 
 
 def _share(tree: CallTree, positions: Iterable[int]) -> float:

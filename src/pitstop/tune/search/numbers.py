@@ -41,11 +41,11 @@ class Numbers:
         """Whether the untouched script gives the same numbers to the last bit."""
         return not any(self.null.worst.values())
 
-    def of(self, on: Changes) -> Guarded:
-        """Whether they hold with these changes."""
+    def of(self, on: Changes, number: int = FEW) -> Guarded:
+        """Whether they hold with these changes, in so many twins."""
         effects, precision = self._effects(on)
         plain = Kind(still=max(STILL, ROUNDS * FLOORS.get(precision, 0.0)))
-        ours = self._bench.twins(on, FEW, plain)
+        ours = self._bench.twins(on, number, plain)
         if "changes-training" in effects:
             return Guarded(True, reason="changes what is learned: held against nothing")
         drawn = "other-randomness" in effects or self._bench.draws_otherwise(on)

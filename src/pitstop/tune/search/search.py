@@ -31,6 +31,7 @@ from pitstop.tune.runs.fresh import GUARDED, Fresh
 from pitstop.tune.search.numbers import Numbers
 from pitstop.tune.search.order import Candidate, rival, spared
 from pitstop.tune.search.proof import Proof
+from pitstop.tune.search.what_if import WhatIfs
 from pitstop.tune.track import Changes, RunError, label
 from pitstop.tune.weigh import Timed, by_blocks, by_memory, by_time, crowded
 
@@ -76,6 +77,7 @@ class Search:
         """From the null to the proof; Ctrl-C ends it with what is known by then."""
         try:
             self._begin()
+            candidates = self._what_if(candidates)
             self._candidates = candidates
             together = [each.alone() for each in candidates if each.promising]
             if self._asked.goal == "time":
@@ -122,6 +124,17 @@ class Search:
             self._twins = False
             self.found = self.found.noted(f"no twin steps: {error.note}; fresh runs tell instead")
             self._listener.say(self.found.notes[-1])
+
+    def _what_if(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Try what is not to be kept; the others."""
+        what_ifs = [each for each in candidates if each.change.what_if]
+        if self._twins and self._asked.goal == "time":
+            for each in what_ifs:
+                trials = WhatIfs(self._bench, self._numbers, self._listener)
+                found = trials.run(each)
+                all_trials = (*self.found.trials, *trials.trials)
+                self.found = replace(self.found, trials=all_trials, what_if=found)
+        return [each for each in candidates if not each.change.what_if]
 
     # Together
 
