@@ -21,7 +21,7 @@ def test_a_patch_says_how_to_apply_it_from_this_folder(at, tmp_path, monkeypatch
     asked = SimpleNamespace(words=[os.path.relpath(project / "train.py", here)])
     profile = SimpleNamespace(ranks=[evidence_of(project, base=here)])
     found = Found(kept=(Wanted("cudnn-benchmark"),))
-    (line,) = pit_stop._patched(asked, Path("tuned.patch"), found, profile)
+    (line,) = pit_stop._patched(asked, Path("tuned.patch"), found.kept, profile)
     command, _, what = line.partition(" writes into the source: ")
     assert what == "cudnn-benchmark"
     assert ("-C" in command) is (at == "here")

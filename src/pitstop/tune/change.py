@@ -44,6 +44,7 @@ class When:
     takes_s: Callable[[Evidence, Options], float] = lambda *_: 0.0  # until its first step is done
     late: bool = False  # each run with it starts slowly: it comes after all that do not
     usual: float = 0.01  # share of the step that it may bring where nothing is promised
+    what_if: bool = False  # tried to learn what an edit of the source is worth, and never kept
     beside: tuple[str, ...] = ()  # changes that are no gain by themselves, and may be one with it
 
 
@@ -83,7 +84,6 @@ class Change:
     environment: Callable[[Options], Mapping[str, str]] | None = None  # set before Python starts
     when: When = ALWAYS
     ranges: Mapping[str, Range] = field(default_factory=dict)  # of its options: all that there are
-    what_if: bool = False  # it is tried to learn what an edit is worth, and never kept
 
     @property
     def summary(self) -> str:
@@ -104,13 +104,12 @@ def change(
     environment: Callable[[Options], Mapping[str, str]] | None = None,
     when: When = ALWAYS,
     ranges: Mapping[str, Range] = NO_RANGES,
-    what_if: bool = False,
 ) -> Callable[[Callable[["Script"], None]], Change]:
     """Turn a function of the running script into a change named after it."""
 
     def wrap(apply: Callable[["Script"], None]) -> Change:
         doc = inspect.cleandoc(apply.__doc__ or "")
-        given = precision, toggles, variants, environment, when, ranges, what_if
+        given = precision, toggles, variants, environment, when, ranges
         return Change(apply.__name__.replace("_", "-"), effect, helps, doc, apply, *given)
 
     return wrap

@@ -37,6 +37,15 @@ class WhatIf:
 
 
 @dataclass(frozen=True, slots=True)
+class Edits:
+    """Edits of the source in a patch: which ones are proved, and what a person has to do."""
+
+    on: Changes = ()  # those whose patched source computes the same
+    said: str = ""  # what came of them, in words; empty where no edit was plain
+    by_hand: tuple[str, ...] = ()  # a line for each place that has none
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """All that a search has come to so far."""
 
@@ -50,6 +59,7 @@ class Found:
     untried: tuple[str, ...] = ()  # since the budget was spent
     interrupted: bool = False
     notes: tuple[str, ...] = ()
+    patched: Edits | None = None  # null: nothing was to be edited
     what_if: WhatIf | None = None  # null: nothing that nobody needs was found, or proved
 
     def noted(self, text: str) -> "Found":

@@ -3,8 +3,8 @@
 import difflib
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pitstop.core import store
@@ -34,6 +34,7 @@ class Patch:
     root: Path = Path()  # the folder that it is for
     placed: tuple[str, ...] = ()
     unplaced: tuple[tuple[str, str], ...] = ()
+    edited: Mapping[str, bytes] = field(default_factory=dict)  # files as they are with it, by name
 
 
 def write_patch(
@@ -73,7 +74,12 @@ def make_patch(kept: Changes, evidence: Evidence, words: Sequence[str], here: Pa
         sites = after
     diff = "".join(_diff(each) for each in sites.files.values())
     text = _header(unplaced) + diff if diff else ""
-    return Patch(text, root, tuple(placed), tuple(unplaced))
+    edited = {
+        name: encode(each.source.text, each.encoding)
+        for name, each in sites.files.items()
+        if each is not files[name]
+    }
+    return Patch(text, root, tuple(placed), tuple(unplaced), edited)
 
 
 def _place(sites: Sites, wanted: Wanted) -> tuple[Sites, list[str]]:

@@ -27,7 +27,8 @@ from pitstop.tune.busy import busy
 from pitstop.tune.change import Change, load_changes, load_plugins
 from pitstop.tune.costs import Costs
 from pitstop.tune.first_run import PROFILE, Diagnose, first_run, look_closely
-from pitstop.tune.found import Asked, Found, Listener, leading
+from pitstop.tune.found import Asked, Edits, Found, Listener, leading
+from pitstop.tune.left_out.proved import proved_edits
 from pitstop.tune.patch import write_patch
 from pitstop.tune.plan import Plan, Wanted
 from pitstop.tune.runs.fresh import Course, FreshRuns
@@ -38,7 +39,7 @@ from pitstop.tune.search.search import Search
 from pitstop.tune.seen import own_precision, steps_of_epoch
 from pitstop.tune.session import Session
 from pitstop.tune.story import About, proved, tell
-from pitstop.tune.track import RunError
+from pitstop.tune.track import Changes, RunError
 from pitstop.tune.trials import COMPILED
 from pitstop.tune.tuned import Origin, write_tuned
 from pitstop.tune.turns import clock
@@ -169,7 +170,10 @@ def _search(asked: Session, course: Course, tuned: Path, profile: Report, screen
     finally:
         bench.close()
     written = kept.write(found)
-    patched = _patched_if_it_can_be(asked, tuned, found, profile) if written else ()
+    edits = _proved_edits(asked, course, fresh, found, profile, screen)
+    found = replace(found, patched=edits)
+    wanted = (*(found.kept if written else ()), *(edits.on if edits else ()))
+    patched = _patched_if_it_can_be(asked, tuned, wanted, profile) if wanted else ()
     about = About(
         asked.name,
         asked.goal,
@@ -282,20 +286,39 @@ class _Kept:
         return ""
 
 
+def _proved_edits(
+    asked: Session,
+    course: Course,
+    fresh: FreshRuns,
+    found: Found,
+    profile: Report,
+    screen: Screen,
+) -> Edits | None:
+    """The edits of the source that leave out what nobody needs, proved in fresh runs."""
+    if found.what_if is None or found.interrupted:
+        return None
+    screen.doing("the source with its edits, in a tree of its own")
+    try:
+        return proved_edits(course, fresh, found, profile.ranks[0], asked.words)
+    except (KeyboardInterrupt, OSError, PitstopError) as error:
+        screen.say(f"  the patched source: {error}")
+        return None
+
+
 def _patched_if_it_can_be(
-    asked: Session, tuned: Path, found: Found, profile: Report
+    asked: Session, tuned: Path, wanted: Changes, profile: Report
 ) -> tuple[str, ...]:
     """What is said of the patch; no trouble with it comes between the user and the report."""
     try:
-        return tuple(_patched(asked, tuned.with_suffix(".patch"), found, profile))
+        return tuple(_patched(asked, tuned.with_suffix(".patch"), wanted, profile))
     except PitstopError as error:
         return (str(error),)
 
 
-def _patched(asked: Session, target: Path, found: Found, profile: Report) -> Iterator[str]:
+def _patched(asked: Session, target: Path, wanted: Changes, profile: Report) -> Iterator[str]:
     """Write the diff that makes it permanent; say what is in it, and what has no place there."""
     here = Path.cwd()
-    patch = write_patch(found.kept, profile.ranks[0], asked.words, here, target, force=True)
+    patch = write_patch(wanted, profile.ranks[0], asked.words, here, target, force=True)
     if patch.text:
         apply = f"git apply {target}"
         if patch.root != here:

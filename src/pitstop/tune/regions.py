@@ -150,6 +150,7 @@ def _first_line(statement: ast.stmt) -> int:
 
 
 def has_lines_alone(source: Source, first: ast.stmt, last: ast.stmt) -> bool:
+    """Whether nothing else stands on their lines, but for a comment behind them."""
     start, end = source.extent(first)[0], source.extent(last)[1]
     line_start = source.lines.starts[first.lineno - 1]
     rest = source.text[end:].splitlines()[:1]

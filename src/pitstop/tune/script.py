@@ -100,7 +100,7 @@ class Script:
         self._effect = "other-randomness"
 
     def loses(self, what: str) -> None:
-        """What the script would lose by it, though its numbers hold; in words, each of them once."""
+        """What the script would lose by it beside its numbers; in words, each of them once."""
         if what not in self._lost:
             self._lost.append(what)
 

@@ -94,6 +94,14 @@ def what_if(found: WhatIf | None) -> str:
     return f"{edits} worth {worth}: tried, {found.numbers}; "
 
 
+def _of_edits(found: Found) -> Iterator[str]:
+    """What becomes of the edits that leave out what nobody needs."""
+    if found.what_if and found.what_if.lost:
+        yield f"left out with it: {', '.join(found.what_if.lost)}"
+    if found.patched:
+        yield from filter(None, (found.patched.said, *found.patched.by_hand))
+
+
 def _verdict(found: Found, about: About) -> str:
     if not found.kept:
         if found.interrupted:
@@ -144,6 +152,7 @@ def _why(found: Found, goal: Goal) -> str:
 def _notes(found: Found) -> Iterator[str]:
     if found.null:
         yield f"the untouched script against itself: {found.null}"
+    yield from _of_edits(found)
     yield from found.notes
     if found.unproved:
         yield f"the proof: {found.unproved}"

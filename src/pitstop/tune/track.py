@@ -36,6 +36,6 @@ class Checked:
 
 
 def label(wanted: Wanted) -> str:
-    """A change as people read it: ``loader workers=2``; ``_calls`` is between us and its process."""
+    """A change as people read it: ``loader workers=2``; an option ``_calls`` is not for them."""
     shown = {key: value for key, value in wanted.options.items() if key[:1] != "_"}
     return " ".join([wanted.name, *(f"{key}={value}" for key, value in shown.items())])

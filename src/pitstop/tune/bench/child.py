@@ -185,10 +185,9 @@ class Bench:
             yield
             self._watching.end()
             peak_bytes = peak.bytes()
-            on = [script for script in self._scripts if script.on]
-            left = {each for script in on for each in script.left}
-            spared = any(script.spares_calls for script in on)
-            found, wrong = distances.of_step(living, start, off, starts, question.still, left)
+            found, wrong = distances.of_step(
+                living, start, off, starts, question.still, self._left(question)
+            )
             self._turn(question.off)
             off.put_back()
             if self._doubling.epoch_begun:
@@ -196,12 +195,12 @@ class Bench:
             drawn = question.seed != question.seed_on
             null = question.on == question.off and not (question.moved or drawn)
             lost, less = distances.of_losses(second.numbers(), first.numbers())
-            same = drawn or spared or second.is_given(first, None if null else 1)
+            same = drawn or self._spares(question) or second.is_given(first, None if null else 1)
             if null and not (same and max(lost.values(), default=0.0) <= SAME):
                 return None
             if not same:
                 wrong = wrong or "its model is given something else"
-            if first.calls != second.calls and not spared:
+            if first.calls != second.calls and not self._spares(question):
                 less = f"its models are called {second.calls} times instead of {first.calls}"
             both = tuple(first.numbers()), tuple(second.numbers())
             return Answer(
@@ -212,6 +211,14 @@ class Bench:
                 peak_bytes=peak_bytes,
             )
         return Answer("an epoch begins in each of its steps")
+
+    def _left(self, question: Question) -> set[int]:
+        """Modules whose buffers stay as they are in the second pass, as was said."""
+        return {each for number in question.on for each in self._scripts[number].left}
+
+    def _spares(self, question: Question) -> bool:
+        """Whether models are meant to be called less often in the second pass."""
+        return any(self._scripts[number].spares_calls for number in question.on)
 
     def _move(self, living: Living, question: Question) -> dict[str, torch.Tensor]:
         """Move the weights by a hair, if the question is what that does; where they are then."""

@@ -20,15 +20,14 @@ def variants(facts: Facts) -> Iterator[Options]:
     "exact",
     toggles=True,
     variants=variants,
-    what_if=True,
-    when=When(work="training", usual=0.0),
+    when=When(work="training", usual=0.0, what_if=True),
 )
 def leave_out(script: "Script") -> None:
     """Leave out calls whose result nobody needs, to learn what an edit of the source is worth.
 
     Nothing depends on their result, or it is multiplied by zero. Stand-ins of the right shape take
-    its place, with gradients of zero behind them. It is tried only, and never kept: a weight that is
-    zero now may not stay so. The edit of the source is what makes it permanent.
+    its place, with gradients of zero behind them. It is tried only, and never kept: a weight that
+    is zero now may not stay so. The edit of the source is what makes it permanent.
     """
     from pitstop.tune.left_out.calls import Calls  # noqa: PLC0415 which needs torch
 

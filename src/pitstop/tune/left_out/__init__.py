@@ -4,5 +4,6 @@ wanted.py     which calls of the recorded step nobody needs, and how the script'
 calls.py      finds them again in the running script, and hands back stand-ins instead
 stand_in.py   a tensor that tells who reads it
 real_call.py  what such a call returns, and whether it does anything else
-what_if.py    the trials: twins, then time; nothing of it is kept
+edits.py      the source without them, where that is plain
+proved.py     the patched source against the source as it is
 """

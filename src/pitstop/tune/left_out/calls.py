@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import torch
 from torch import nn
@@ -182,13 +181,14 @@ class Calls:
         calls = [known for part in (target, *parts) for known, _ in self._all[id(part)]]
         nobodys = set().union(*(read_calls(str(each[CALLS])) for each in self._script.siblings))
         return all(
-            any(known[:length] in nobodys for length in range(1, len(known) + 1))
-            for known in calls
+            any(known[:length] in nobodys for length in range(1, len(known) + 1)) for known in calls
         )
 
     # All later ones
 
-    def _around(self, call: Callable[..., Any], module: nn.Module, *given: Any, **named: Any) -> Any:
+    def _around(
+        self, call: Callable[..., Any], module: nn.Module, *given: Any, **named: Any
+    ) -> Any:
         if get_ident() != self._thread or self._script.has_declined or is_looked_at():
             return call(*given, **named)
         if in_backward():
@@ -261,7 +261,7 @@ def _norms(module: nn.Module) -> list[nn.Module]:
 
 
 def _is_read_by_functions(name: str, path: str) -> bool:
-    """Whether a function of a file reads a global of that name; top-level code is the step itself."""
+    """Whether a function of a file reads a global of that name; the top level is the step."""
     if not path:
         return False
     modules = [each for each in sys.modules.values() if getattr(each, "__file__", None) == path]

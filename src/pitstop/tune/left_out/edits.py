@@ -26,7 +26,7 @@ def guarded(source: Source, line: int, calls: Sequence[int]) -> list[Edit] | Non
         return None
     block = block_of(source, statement)
     last = block.index(statement)
-    first = min((_index(source, block, each) for each in calls), default=last)
+    first = min((_index(block, each) for each in calls), default=last)
     moved = block[first : last + 1]
     if not all(map(_is_plain, moved[:-1])):
         return None
@@ -116,7 +116,9 @@ def unread(source: Source, line: int) -> list[Edit] | None:
         return None
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call()):
-            if not _is_read(function, name, statement) and has_lines_alone(source, statement, statement):
+            if not _is_read(function, name, statement) and has_lines_alone(
+                source, statement, statement
+            ):
                 return _without(source, statement)
         case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
             return _shorter(source, function, statement, names, values)
@@ -174,7 +176,9 @@ def _into(
         return None
     branches = [branch for branch in (condition.body, condition.orelse) if branch]
     reading = [branch for branch in branches if any(names & _names(each) for each in branch)]
-    inside = {id(node) for each in (*moved, *(reading[0] if reading else ())) for node in ast.walk(each)}
+    inside = {
+        id(node) for each in (*moved, *(reading[0] if reading else ())) for node in ast.walk(each)
+    }
     elsewhere = any(
         isinstance(node, ast.Name) and node.id in names and id(node) not in inside
         for node in ast.walk(function)
@@ -230,7 +234,7 @@ def _statement(source: Source, line: int) -> ast.stmt | None:
     return found[-1] if found else None
 
 
-def _index(source: Source, block: list[ast.stmt], line: int) -> int:
+def _index(block: list[ast.stmt], line: int) -> int:
     """Which statement of a block a line is in; the block's end where it is in none."""
     for place, each in enumerate(block):
         if each.lineno <= line <= (each.end_lineno or each.lineno):

@@ -45,7 +45,7 @@ class Result:
         leaves = [inputs[place] for place in self._inputs] + self._leaves
         if torch.is_grad_enabled() and any(self._learns) and leaves:
             learned = [each for each, asked in zip(zeros, self._learns, strict=True) if asked]
-            made = iter(ZeroGradients.apply(learned, *leaves))
+            made = iter(ZeroGradients.apply(learned, *leaves))  # type: ignore[no-untyped-call]
             both = zip(zeros, self._learns, strict=True)
             zeros = [next(made) if asked else each for each, asked in both]
         left = iter(zeros)
@@ -102,7 +102,7 @@ class _Watch(internals.TorchDispatchMode):
     """Sees what a call reads, and into what it writes."""
 
     def __init__(self, own: Any) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seen = ""
         self._own = {internals.storage_key(each) for each in storages_in(own)}
         self._born: dict[int, StorageWeakRef] = {}

@@ -58,9 +58,7 @@ class StandIn(torch.Tensor):
     zero: bool
 
     @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run it as for any tensor, and see whether the result is still one of ours."""
         del types
         named = kwargs or {}

@@ -16,7 +16,8 @@ def leave_out(sites: Sites, options: Options) -> Iterator[Edit | Left]:
     wanted = options.get("at"), options.get("why")
     for each in left_out(sites.evidence):
         if (each.name, each.why) == wanted:
-            yield from _edits(sites, each) or [Left(_by_hand(sites, each))]
+            edits = _edits(sites, each)
+            yield from edits or (Left(_by_hand(sites, each)),)
 
 
 def _edits(sites: Sites, found: LeftOut) -> list[Edit] | None:

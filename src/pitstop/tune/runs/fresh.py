@@ -21,6 +21,7 @@ from pitstop.profile.runs import About
 from pitstop.tune.change import Change
 from pitstop.tune.costs import WARMUP, Costs
 from pitstop.tune.plan import Plan
+from pitstop.tune.readings import Readings
 from pitstop.tune.referee import SEED, Referee
 from pitstop.tune.sandbox.copied_tree import Tree
 from pitstop.tune.track import Changes, Checked, RunError, label
@@ -103,6 +104,10 @@ class FreshRuns:
         run, seen = self.run(changes, Plan(changes, seed=SEED, outputs=True))
         return self._referee.held(changes, (run, seen))
 
+    def readings(self) -> Readings:
+        """What it computes without any change."""
+        return self._run((), Plan((), seed=SEED, outputs=True))[0].readings
+
     def times(self, off: Changes, on: Changes) -> Timed:
         """A run is cut into some blocks, so that two pairs of runs tell a large gain."""
         most = max(
@@ -112,15 +117,15 @@ class FreshRuns:
         after: list[float] = []
         for number in range(most):
             first, second = (on, off) if number % 2 else (off, on)
-            one, other = self._cut(first), self._cut(second)
+            one, other = self.blocks(first), self.blocks(second)
             before += other if number % 2 else one
             after += one if number % 2 else other
-            found = self._compared(Pairs(tuple(before), tuple(after)))
+            found = self.compared(Pairs(tuple(before), tuple(after)))
             if len(before) >= FEWEST and found.step.verdict != "inconclusive":
                 return found
             if number and found.gain <= 0:
                 break  # it was no gain in two pairs of runs
-        return self._compared(Pairs(tuple(before), tuple(after)))
+        return self.compared(Pairs(tuple(before), tuple(after)))
 
     def sample(self, changes: Changes) -> Sample:
         """Run it once with these changes, to be timed."""
@@ -130,7 +135,7 @@ class FreshRuns:
         """How much of the budget is left."""
         return self._course.ends_s - self._clock()
 
-    def _cut(self, changes: Changes) -> list[float]:
+    def blocks(self, changes: Changes) -> list[float]:
         """The mean step of each part of a run."""
         steps = self.sample(changes).evidence.steady
         cuts = [len(steps) * place // OF_A_RUN for place in range(OF_A_RUN + 1)]
@@ -138,7 +143,8 @@ class FreshRuns:
         return [fmean(step.total_ms for step in part) for part in parts]
 
     @staticmethod
-    def _compared(times: Pairs[float]) -> Timed:
+    def compared(times: Pairs[float]) -> Timed:
+        """What blocks of several runs say."""
         noise = pairs.noise(times.before, times.after).at_least(BETWEEN_RUNS)
         return Timed(times, pairs.verdict(times.before, times.after, noise))
 

@@ -27,7 +27,7 @@ class Candidate:
     @property
     def promising(self) -> bool:
         """Whether it is among those that are tried together, before all others."""
-        if not self.change.toggles or self.change.when.late or self.change.what_if:
+        if not self.change.toggles or self.change.when.late or self.change.when.what_if:
             return False
         usual = self.change.when.usual >= WORTHWHILE
         return self.change.effect != "changes-training" and (bool(self.code) or usual)

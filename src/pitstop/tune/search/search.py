@@ -127,14 +127,14 @@ class Search:
 
     def _what_if(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Try what is not to be kept; the others."""
-        what_ifs = [each for each in candidates if each.change.what_if]
+        what_ifs = [each for each in candidates if each.change.when.what_if]
         if self._twins and self._asked.goal == "time":
             for each in what_ifs:
                 trials = WhatIfs(self._bench, self._numbers, self._listener)
                 found = trials.run(each)
                 all_trials = (*self.found.trials, *trials.trials)
                 self.found = replace(self.found, trials=all_trials, what_if=found)
-        return [each for each in candidates if not each.change.what_if]
+        return [each for each in candidates if not each.change.when.what_if]
 
     # Together
 

@@ -64,9 +64,7 @@ class WhatIfs:
             self._publish(Trial(label(wanted), error.verdict, note=error.note))
             return False
         if not guarded.ok:
-            self._publish(
-                Trial(label(wanted), "drifted", drift=guarded.drift, note=guarded.reason)
-            )
+            self._publish(Trial(label(wanted), "drifted", drift=guarded.drift, note=guarded.reason))
         return guarded.ok
 
     def _alone(self, wanted: Wanted, of: int) -> Timed | None:
