@@ -172,6 +172,10 @@ class Simulated:
         """Nobody knows."""
         return None if isinstance(on, tuple) else 0.0
 
+    def lost(self, changes: Changes) -> tuple[str, ...]:  # noqa: ARG002 a simulation loses none
+        """Nothing."""
+        return ()
+
     def left_s(self) -> float:
         """By the counted clock."""
         return self._budget_s - self.clock_s

@@ -93,6 +93,9 @@ class Simulated:
     def setup_s(self, on):
         return self.setups_s.get(on[-1].name) if on else None
 
+    def lost(self, on):
+        return tuple("a log" for each in on if each.options.get("at") == "logs.py:1")
+
     def left_s(self):
         return self.budget_s - self.clock_s
 

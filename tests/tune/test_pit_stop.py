@@ -45,6 +45,6 @@ def test_a_full_disk_is_said_in_the_report_and_does_not_cost_it(tmp_path, monkey
         assert kept.write(found) == ""
         (said,) = kept.problems
         assert "tuned.toml: No space left" in said
-        (said,) = pit_stop._patched_if_it_can_be(asked, Path("tuned.toml"), found, profile)
+        (said,) = pit_stop._patched_if_it_can_be(asked, Path("tuned.toml"), found.kept, profile)
         assert "tuned.patch: No space left" in said
     assert (kept.write(found), kept.problems) == ("tuned.toml", ())

@@ -1,5 +1,7 @@
 """What a search tries first, what it keeps, and what it makes of trouble, on a simulated bench."""
 
+from dataclasses import replace
+
 import pytest
 
 from pitstop.tune.found import Listener
@@ -168,3 +170,29 @@ def test_none_of_200_searches_keeps_what_brings_nothing():
         many = [candidate("bf16", 0.1), *(candidate(f"c{n}", 0.02) for n in range(4))]
         kept += [name for name in names(search(bench, *many)) if name != "bf16"]
     assert kept == []
+
+
+def what_if(*places):
+    one = candidate("leave-out", options=[{"at": each} for each in places])
+    when = replace(one.change.when, what_if=True)
+    return replace(one, change=replace(one.change, when=when))
+
+
+def test_what_an_edit_is_worth_is_tried_first_and_never_kept():
+    bench = Simulated(gains(**{"leave-out": 0.3, "fused": 0.2}))
+    found = search(bench, what_if("loss.py:96", "logs.py:1"), FUSED)
+    assert names(found) == ["fused"]
+    assert found.what_if.places == ("loss.py:96", "logs.py:1")
+    assert found.what_if.lost == ("a log",)
+    assert bench.log[0][1] != ("fused",)
+    assert verdicts(found)["leave-out at=loss.py:96"] == "what-if"
+
+
+def test_an_edit_whose_numbers_drift_or_that_brings_nothing_is_worth_nothing():
+    drifts = Simulated(gains(**{"leave-out": 0.3}), wrong=("leave-out",))
+    found = search(drifts, what_if("loss.py:96"))
+    assert found.what_if is None
+    assert verdicts(found) == {"leave-out at=loss.py:96": "drifted"}
+    idle = search(Simulated(gains()), what_if("loss.py:96"))
+    assert idle.what_if is None
+    assert verdicts(idle) == {"leave-out at=loss.py:96": "not-faster"}

@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 
+import pytest
+
 from pitstop.core.comparison import Comparison
-from pitstop.core.finding import Finding
+from pitstop.core.finding import Finding, Span
 from pitstop.core.ledger import Ledger, Row
 from pitstop.core.report import Report
 from pitstop.core.trial import Trial
 from pitstop.report import to_html, to_markdown, to_terminal
 from pitstop.report.wording import gain, trial_note
-from pitstop.tune.found import Found
+from pitstop.tune.found import Edits, Found, WhatIf
 from pitstop.tune.plan import Wanted
 from pitstop.tune.story import About, proved, said, tell
 
@@ -127,3 +129,23 @@ def test_what_broke_the_proof_is_not_handed_out():
     found = replace(KEPT, broken="CUDA out of memory")
     assert not proved(found, "time")
     assert "broke the proof: CUDA out of memory" in tell(PROFILE, found, About("train.py")).verdict
+
+
+def test_what_an_edit_is_worth_comes_first_and_at_its_finding():
+    at = Wanted("leave-out", {"at": "loss.py:96", "why": "zero"})
+    tried = WhatIf((at,), replace(BETTER, ratio=0.66), "same numbers in 12 of 12 twins", ("a log",))
+    trial = Trial("leave-out at=loss.py:96 why=zero", "what-if", step=BETTER, note=tried.numbers)
+    edits = Edits((at,), "the patched source computes the same", ("by hand: model.py:42",))
+    found = Found(trials=(trial,), what_if=tried, patched=edits)
+    place = Span("net/loss.py", 96, 1, 96, 1)
+    asks = Finding("zero", span=place, cure="branch", changes=("leave-out",), saving=0.5)
+    report = tell(replace(PROFILE, findings=(asks,)), found, About("train.py", patch="t.patch"))
+    assert report.verdict.startswith(
+        "train.py: an edit at loss.py:96 is worth 34 %: tried, same numbers in 12 of 12 twins"
+    )
+    assert report.next == "git apply t.patch"
+    assert "left out with it: a log" in report.notes
+    assert {edits.said, *edits.by_hand} <= {*report.notes}
+    (told,) = report.findings
+    assert told.saving == pytest.approx(0.4)
+    assert told.cure == "branch; tried: worth 40 %, same numbers in 12 of 12 twins"

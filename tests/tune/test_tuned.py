@@ -114,3 +114,10 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
 def test_a_missing_file_says_who_writes_it(tmp_path):
     with pytest.raises(PitstopError, match="pitstop tune SCRIPT"):
         read_tuned(tmp_path / "no.toml")
+
+
+def test_what_is_for_trials_only_cannot_be_run_with(tmp_path):
+    path = tmp_path / "tuned.toml"
+    write_tuned(path, (Wanted("leave-out"),), None, ORIGIN)
+    with pytest.raises(PitstopError, match="for trials only: edit the source instead"):
+        read_tuned(path)

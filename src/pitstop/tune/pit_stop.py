@@ -179,6 +179,7 @@ def _search(asked: Session, course: Course, tuned: Path, profile: Report, screen
         asked.goal,
         shlex.join(masked_words(asked.typed)),
         written,
+        str(tuned.with_suffix(".patch")),
         _after(asked, course, found, profile, screen),
         (*kept.problems, *patched, *chosen.left_out),
     )

@@ -30,6 +30,7 @@ class About:
     goal: Goal = "time"
     command: str = ""  # as it was typed, to be run with what was kept
     tuned: str = ""  # the file that holds what was kept; empty: none was written
+    patch: str = ""  # the file that holds the edits, whether or not it was written
     after: Ledger | None = None  # where the step goes with all that was kept
     notes: tuple[str, ...] = ()
 
@@ -106,6 +107,8 @@ def _verdict(found: Found, about: About) -> str:
     if not found.kept:
         if found.interrupted:
             return "ended by Ctrl-C; nothing was kept until then."
+        if found.what_if:
+            return "nothing else that was tried is kept."
         return f"{_nothing(found, about.goal)}. It is left as it is."
     if found.broken:
         return f"what was kept, all together, broke the proof: {found.broken}."
@@ -163,6 +166,8 @@ def _notes(found: Found) -> Iterator[str]:
 def _next(found: Found, about: About) -> str:
     if about.tuned:
         return f"pitstop run --with {about.tuned} {about.command}"
+    if found.patched and found.patched.on:
+        return f"git apply {about.patch}"
     if not found.kept and unfinished(found):
         return "give it more time: pitstop tune --budget MINUTES"
     if any(each.verdict == "noisy" for each in found.trials):

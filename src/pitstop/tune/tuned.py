@@ -81,8 +81,11 @@ def read_tuned(path: Path) -> Changes:
     for entry in entries:
         if not NAME.fullmatch(entry.name):
             raise PitstopError(f"{path}: {entry.name!r} is not the name of a change")
+        change = find_change(entry.name)
+        if change.when.what_if:
+            raise PitstopError(f"{path}: {entry.name} is for trials only: edit the source instead")
         try:
-            ranges.check(entry.name, entry.options, find_change(entry.name).ranges)
+            ranges.check(entry.name, entry.options, change.ranges)
         except PitstopError as error:
             raise PitstopError(f"{path}: {error}") from None
     return tuple(Wanted(entry.name, entry.options) for entry in entries)

@@ -17,6 +17,7 @@ from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.002  # of the step; the proof is certain, so even little is worth a note
 A_NOTE = 0.01  # of the step; below this nobody will measure the gain
+TRIES = "`leave-out` of tune tries it"
 NAMED = 3  # modules named at one line; the line says the rest
 MANY_PARAMETERS = 0.01  # of all numbers in parameters; fewer cost neither memory nor time
 
@@ -85,8 +86,11 @@ def _cure(tree: CallTree, position: int) -> str:
     for level, line in enumerate(lines):
         if line not in (others[level] for others in needed if level < len(others)):
             at = f" from what {label(line)} calls; others need it" if level else ""
-            return f"leave the call out{at or ' where its result is not needed'}"
-    return "leave the call out where its result is not needed; other calls of this line need it"
+            return f"leave the call out{at or ' where its result is not needed'}; {TRIES}"
+    return (
+        "leave the call out where its result is not needed; other calls of this line need it; "
+        f"{TRIES}"
+    )
 
 
 def _never_called(recording: Recording) -> Iterator[Finding]:

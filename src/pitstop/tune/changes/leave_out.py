@@ -1,7 +1,7 @@
 """Change `leave-out`."""
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.left_out import wanted
@@ -37,9 +37,4 @@ def leave_out(script: "Script") -> None:
     script.needs("step like the recorded one")
     script.spares_calls = True
     script.on_step_ended(calls.step_ended)
-
-    def backward(original: Callable[..., Any], tensors: Any, *given: Any, **named: Any) -> Any:
-        calls.learned_from(tensors)
-        return original(tensors, *given, **named)
-
-    script.patch(script.torch.autograd, "backward", backward)
+    script.patch(script.torch.autograd, "backward", calls.backward)

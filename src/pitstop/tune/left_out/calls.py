@@ -119,10 +119,11 @@ class Calls:
         for line in self._claim.read:
             self._script.loses(f"{line[0].rpartition('/')[2]}:{line[1]} would log another number")
 
-    def learned_from(self, roots: Any) -> None:
-        """A backward pass begins."""
+    def backward(self, original: Callable[..., Any], roots: Any, *given: Any, **named: Any) -> Any:
+        """A backward pass begins, and none of its roots may be a stand-in."""
         if (claim := is_needed(roots)) is not None:
-            claim.against("it is learned from", user_line(sys._getframe(2)))
+            claim.against("it is learned from", user_line(sys._getframe(1)))
+        return original(roots, *given, **named)
 
     # The step that is watched
 

@@ -9,7 +9,7 @@ from pitstop.core.units import milliseconds
 from pitstop.tune.found import Edits, Found
 from pitstop.tune.patch import Patch, make_patch
 from pitstop.tune.runs.fresh import Course, FreshRuns
-from pitstop.tune.runs.patched import LEAST, PatchedRuns, Proof, prove
+from pitstop.tune.runs.patched import LEAST, Proof, patched_runs, prove
 from pitstop.tune.track import Changes, RunError
 
 NO_ROOM = "the budget had no room to prove the edits: they are in no patch"
@@ -50,8 +50,7 @@ def _prove(course: Course, fresh: FreshRuns, kept: Changes, patch: Patch) -> Pro
     tree = course.folder / "tree"
     shutil.rmtree(tree, ignore_errors=True)
     try:
-        runs = PatchedRuns(course, patch.root, patch.edited, tree)
-        return prove(fresh, runs, kept)
+        return prove(fresh, patched_runs(course, patch.root, patch.edited, tree), kept)
     finally:
         shutil.rmtree(tree, ignore_errors=True)
 

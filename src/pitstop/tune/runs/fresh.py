@@ -106,7 +106,7 @@ class FreshRuns:
 
     def readings(self) -> Readings:
         """What it computes without any change."""
-        return self._run((), Plan((), seed=SEED, outputs=True))[0].readings
+        return self.run((), Plan((), seed=SEED, outputs=True))[0].readings
 
     def times(self, off: Changes, on: Changes) -> Timed:
         """A run is cut into some blocks, so that two pairs of runs tell a large gain."""
