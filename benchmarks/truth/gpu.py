@@ -21,7 +21,7 @@ from program import changed, export, furnish
 from recipe import Recipe, load, names
 from turns import WARMUP, Side, alternate, started
 
-from truth import HERE, Result, facts
+from truth import HERE, OF_DATA, Result, facts
 
 BUNDLE = HERE.parent.parent / "carry" / "public" / "truth"
 ENOUGH_S = 210.0  # of the machine for all programs
@@ -104,7 +104,7 @@ def _looked_at(recipe: Recipe, look: Side, first: Side, second: Side, end: float
                 side.go()
                 side.until(2 * WARMUP)
                 side.stop()
-            result["step"] = asdict(alternate(first, second, TURN_S))
+            result["step"] = asdict(alternate(first, second, TURN_S, recipe.finding in OF_DATA))
     except (Exception, SystemExit) as error:  # noqa: BLE001 one program must not cost the others
         told = (look.folder / "output.txt").read_text(encoding="utf-8", errors="replace")
         result |= {"error": repr(error), "told": told[-500:]}

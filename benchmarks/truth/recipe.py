@@ -33,6 +33,9 @@ class Recipe:
     data: tuple[tuple[str, str], ...] = ()  # generators of ``made``, and where their data belongs
     prepare: tuple[Edit, ...] = ()  # stand-ins: what a download or another package would give
     finding: str = ""  # the code of the finding whose change is made; empty: there was none
+    lines: tuple[
+        int, ...
+    ] = ()  # of those findings, where the change does not mend all of that code
     change: tuple[Edit, ...] = ()
     note: str = ""
 
@@ -44,8 +47,10 @@ def load(name: str) -> Recipe:
     prepare, change = (
         tuple(Edit(**each) for each in values.pop(key, ())) for key in ("prepare", "change")
     )
-    also = tuple(values.pop("also", ()))
-    return Recipe(name=name, also=also, data=data, prepare=prepare, change=change, **values)
+    also, lines = (tuple(values.pop(key, ())) for key in ("also", "lines"))
+    return Recipe(
+        name=name, also=also, lines=lines, data=data, prepare=prepare, change=change, **values
+    )
 
 
 def names() -> list[str]:

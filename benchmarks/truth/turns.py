@@ -2,7 +2,9 @@
 
 Both are started once. Then each has a second or two, AB BA AB BA, so that what disturbs the machine
 disturbs both. A step counts where it lies in a turn as a whole. What it waited for a core is left
-out: the programs run on one thread, and others use the machine.
+out: the programs run on one thread, and others use the machine. What else disturbs a step only adds
+to it, so the fastest steps of a turn tell what the work takes; where a change is about the wait for
+data, which comes in bursts, all of them do.
 """
 
 import os
@@ -15,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 
 from pitstop.compare.pairs import Pairs
 from pitstop.core.comparison import Comparison
@@ -33,6 +35,7 @@ LONGEST_S = 10.0  # of a turn in which there are fewer, since the machine is bus
 PAIRS = (12, 24)  # after which we look whether they are enough
 ENOUGH = 0.06  # of the step: a narrower interval settles what can be settled here
 PATIENCE_S = 300  # for the first steps of both
+FASTEST = 10  # one step in so many is faster than the one that counts
 LATE_S = 0.005  # between the end of a step and the file that tells it
 
 Window = tuple[float, float]  # a turn's begin and end
@@ -80,46 +83,50 @@ class Side:
             raise SystemExit(f"{self.folder}: the program has ended too early")
         self.turns.append((begun, time.time()))
 
-    def medians(self) -> list[float | None]:
-        """The median step of each turn, without its wait for a core."""
+    def typical(self, bursts: bool) -> list[float | None]:
+        """The step of each turn, without its wait for a core."""
         (newest,) = runs.find(self.folder, "last").glob("rank0-*.jsonl")
         steps = self.steps()
         started = newest.stat().st_mtime - steps[-1].ended_s - LATE_S
-        return [_median(steps, begun - started, end - started) for begun, end in self.turns]
+        turns = [(begun - started, end - started) for begun, end in self.turns]
+        return [_typical(steps, begun, end, bursts) for begun, end in turns]
 
 
-def in_turns(command: str, before: Path, after: Path) -> Comparison:
+def in_turns(command: str, before: Path, after: Path, bursts: bool) -> Comparison:
     """The step after the change against the step before it."""
     with started(command, before) as first, started(command, after) as second:
         for side in (first, second):
             side.until(2 * WARMUP)
         for side in (first, second):
             side.stop()
-        return alternate(first, second, SHORTEST_S)
+        return alternate(first, second, SHORTEST_S, bursts)
 
 
-def alternate(first: Side, second: Side, shortest_s: float) -> Comparison:
+def alternate(first: Side, second: Side, shortest_s: float, bursts: bool) -> Comparison:
     """Two programs that have been stopped, in turns."""
     for look in PAIRS:
         while len(first.turns) < look:
             for side in (first, second) if len(first.turns) % 2 else (second, first):
                 side.turn(shortest_s)
-        found = _compared(first, second)
+        found = _compared(first, second, bursts)
         if found.low and found.high and found.high - found.low < ENOUGH:
             break
     return found
 
 
-def _compared(first: Side, second: Side) -> Comparison:
-    pairs = zip(first.medians(), second.medians(), strict=True)
+def _compared(first: Side, second: Side, bursts: bool) -> Comparison:
+    pairs = zip(first.typical(bursts), second.typical(bursts), strict=True)
     whole = [(a, b) for a, b in pairs if a and b]
     return compared(Pairs(tuple(a for a, _ in whole), tuple(b for _, b in whole)))
 
 
-def _median(steps: Sequence[Step], begin: float, end: float) -> float | None:
+def _typical(steps: Sequence[Step], begin: float, end: float, bursts: bool) -> float | None:
     inside = [each for each in steps if each.ended_s < end]
     inside = [each for each in inside if each.ended_s - each.total_ms / 1e3 > begin]
-    return median(map(_on_core_ms, inside)) if inside else None
+    taken = sorted(map(_on_core_ms, inside))
+    if bursts:
+        return fmean(taken) if taken else None
+    return taken[len(taken) // FASTEST] if taken else None
 
 
 def _on_core_ms(step: Step) -> float:

@@ -14,6 +14,7 @@ from pitstop.diagnose.transfers import copy_lines
 WORTH_MENTIONING = 0.01  # of the step, on a GPU; a suspicion that costs less is cleared
 WORTH_ON_A_CPU = 0.05  # of the step there, where the read itself is all that can be saved
 ROUND_MS = 0.03  # of a CPU, to take a number, read it and go on; the rest of the line is other work
+NOT_OF_THE_LOOP = {"optimizer", "wait"}  # an optimizer reads its counters, a dataset its labels
 FEWEST_NUMBERS = 20  # read by one line of a step; a few are metrics that somebody logs
 WORDS = {
     READ: "`.item()`",
@@ -65,8 +66,8 @@ def waiting_reads(recording: Recording, ledger: Ledger) -> Iterator[Read]:
 
 def number_loops(recording: Recording, ledger: Ledger) -> Iterator[Read]:
     """The lines that read one number after the other, dearest first; for runs on the CPU."""
-    own = [each for each in recording.evidence.operations if each.phase != "optimizer"]
-    lines = by_line(own)  # an optimizer reads the counters that it keeps
+    own = [each for each in recording.evidence.operations if each.phase not in NOT_OF_THE_LOOP]
+    lines = by_line(own)
     found = []
     for line, operations in lines.items():
         counts = {what: _calls(operations, what) for what in READERS}

@@ -74,6 +74,12 @@ def test_a_line_that_does_more_than_read_is_not_promised_as_a_whole():
     assert sync_in_hot_loop(on_cpu(*rows, operations=(reads(4, 32),))) == []
 
 
+def test_labels_that_a_dataset_reads_belong_to_the_wait_for_its_batch():
+    rows = Row("python", 44, "", line(4)), Row("data", 20)
+    labels = operation(READ, line(4), "int64[]@cpu", 512, phase="wait")
+    assert sync_in_hot_loop(on_cpu(*rows, operations=(labels,))) == []
+
+
 def test_the_line_that_only_takes_the_rows_belongs_to_the_loop():
     operations = reads(31, 512), reads(30, 512, "select"), reads(29, 512, "mul")
     rows = [Row("python", ms, "", line(at)) for at, ms in ((31, 4), (30, 3), (29, 50))]
