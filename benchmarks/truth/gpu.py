@@ -4,7 +4,9 @@
     python benchmarks/truth/gpu.py run                       there, where the GPU is
 
 Then one after the other has the GPU to itself: profiled, and in turns with its change. Results go
-to $OUT, or to benchmarks/truth/results_gpu, which is where ``truth.py page`` looks for them.
+to $OUT/truth_gpu.json, one file for all since few come back from there.
+
+    python benchmarks/truth/gpu.py keep truth_gpu.json       into results_gpu, for ``truth.py page``
 """
 
 import argparse
@@ -21,7 +23,7 @@ from program import changed, export, furnish
 from recipe import Recipe, load, names
 from turns import WARMUP, Side, alternate, started
 
-from truth import HERE, OF_DATA, Result, facts
+from truth import HERE, OF_DATA, ON_GPU, Result, facts
 
 BUNDLE = HERE.parent.parent / "carry" / "public" / "truth"
 ENOUGH_S = 210.0  # of the machine for all programs
@@ -39,19 +41,26 @@ def main() -> int:
     one.add_argument("--clones", type=Path, required=True)
     run = commands.add_parser("run")
     run.add_argument("names", nargs="*", help="some of those that were exported")
+    commands.add_parser("keep").add_argument("file", type=Path)
     given = parser.parse_args()
+    if given.command == "keep":
+        ON_GPU.mkdir(exist_ok=True)
+        for each in json.loads(given.file.read_text(encoding="utf-8")):
+            text = json.dumps(each, indent=1) + "\n"
+            (ON_GPU / f"{each['name']}.json").write_text(text, encoding="utf-8")
+        return 0
     if given.command == "export":
         for recipe in (each for each in map(load, names()) if each.on_gpu):
             export(recipe, given.clones.resolve(), BUNDLE / recipe.name / "before", gpu=True)
         return 0
-    known = sorted(each.name for each in BUNDLE.iterdir())
+    known = sorted(each.name for each in BUNDLE.iterdir() if each.is_dir())
     _run([load(name) for name in given.names or known])
     return 0
 
 
 def _run(recipes: list[Recipe]) -> None:
     end = time.monotonic() + ENOUGH_S
-    out = Path(os.environ.get("OUT") or HERE / "results_gpu")
+    out = Path(os.environ.get("OUT") or BUNDLE)
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         waiting = [(recipe, _all_started(recipe, stack)) for recipe in recipes]
@@ -65,7 +74,7 @@ def _run(recipes: list[Recipe]) -> None:
                 found = _looked_at(recipe, *sides, end)
                 everything.append(found)
                 print(json.dumps(found), flush=True)
-        (out / "truth_gpu.json").write_text(json.dumps(everything, indent=1), encoding="utf-8")
+        (out / "truth_gpu.json").write_text(json.dumps(everything), encoding="utf-8")
 
 
 def _all_started(recipe: Recipe, stack: ExitStack) -> tuple[Side, Side, Side]:

@@ -22,9 +22,7 @@ is left out: others used the machine, by as much as the last column says.
 The recipes are in `benchmarks/truth/recipes/`: repository, commit, options, data and the edit.
 
 """
-COLUMNS = (
-    "| program | kind | finding | promised | measured | verdict | others' share of the cores |"
-)
+COLUMNS = "| program | kind | finding | promised | measured | verdict | others' cores |"
 
 Result = dict[str, Any]
 

@@ -152,4 +152,6 @@ def started(command: str, folder: Path, *options: str) -> Iterator[Side]:
 
 def alone() -> dict[str, str]:
     """An environment in which torch has one thread: its time on a core is then its own."""
-    return os.environ | {"OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "WANDB_MODE": "disabled"}
+    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # torchrun
+    quiet = {"MPLBACKEND": "Agg", "WANDB_MODE": "disabled"}
+    return os.environ | {"OMP_NUM_THREADS": "1", "PATH": tools} | quiet
