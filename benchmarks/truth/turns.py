@@ -30,9 +30,9 @@ from pitstop.tune.looks import compared
 PITSTOP = [sys.executable, "-m", "pitstop"]
 WARMUP = 3  # steps of each program before the first turn
 SHORTEST_S = 1.0  # of a turn
-STEPS = 4  # in a turn at least: the first and the last are cut off
-LONGEST_S = 10.0  # of a turn in which there are fewer, since the machine is busy
-PAIRS = (12, 24)  # after which we look whether they are enough
+STEPS = 3  # in a turn at least: the first and the last are cut off
+LONGEST_S = 6.0  # of a turn in which there are fewer, since the machine is busy
+PAIRS = (12, 16)  # after which we look whether they are enough
 ENOUGH = 0.06  # of the step: a narrower interval settles what can be settled here
 PATIENCE_S = 300  # for the first steps of both
 FASTEST = 10  # one step in so many is faster than the one that counts

@@ -48,20 +48,23 @@ class Wait:
 
 
 def saved_by_workers(wait: Wait, recording: Recording) -> float:
-    """The share of the step that workers can take off, where the script reads samples itself.
+    """The share of the step that workers can take off, where the script reads samples itself."""
+    reading_ms = wait.ms * (wait.loader.computes or 0.0)
+    working_ms = working_beside_ms(recording, wait.step_ms - wait.ms, reading_ms) + HANDOVER_MS
+    return min(wait.share, max(0.0, 1 - working_ms / wait.step_ms))
 
-    What is computed to read them must be computed by somebody, and so must the model's part of the
-    step: on the cores that there are, but for those that other programs use.
+
+def working_beside_ms(recording: Recording, working_ms: float, aside_ms: float) -> float:
+    """What is left of a step where others do a part of it, which takes a core for so long.
+
+    That must be computed by somebody, and so must the model's part of the step: on the cores that
+    there are, but for those that other programs use.
     """
-    evidence, cores = recording.evidence, recording.machine.cores
-    working_ms = wait.step_ms - wait.ms
-    reading = wait.ms * (wait.loader.computes or 0.0)
-    if cores:
-        free = free_cores(recording)
-        computing = working_ms * min(free, threads_of(evidence))
-        working_ms = max(working_ms, (reading + computing) / free)
-    left_ms = working_ms + HANDOVER_MS
-    return min(wait.share, max(0.0, 1 - left_ms / wait.step_ms))
+    if not recording.machine.cores:
+        return working_ms
+    free = free_cores(recording)
+    computing_ms = working_ms * min(free, threads_of(recording.evidence))
+    return max(working_ms, (aside_ms + computing_ms) / free)
 
 
 def free_cores(recording: Recording) -> float:

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator
 
+from pitstop.core.evidence import Line
 from pitstop.core.finding import Finding, Metric
+from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
+from pitstop.diagnose.calls import labels
 from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.loading import working_beside_ms
 from pitstop.diagnose.own_python import own_python
 from pitstop.diagnose.place import span
 from pitstop.diagnose.reads import number_loops
@@ -13,6 +17,9 @@ from pitstop.diagnose.row_loops import row_loops
 
 WORTH_MENTIONING = 0.20  # of the step at one line; a step of small operations has some everywhere
 LONG_MS = 5.0  # at that line; no bookkeeping of a loop takes so long
+WORTH_A_LINE = 0.02  # of the step: of a loop over frames these lines are named
+MAKE_BATCHES = "let a DataLoader with workers make the batches; do the rest beside the steps"
+BESIDE = "let one thread read what comes next and another write what is done, beside the model"
 
 
 @rule("PIT212")
@@ -21,7 +28,8 @@ def host_work_in_step(recording: Recording) -> Iterator[Finding]:
 
     A hand-written generator that reads files, an augmentation in the loop, a picture drawn in
     every step: nothing else happens meanwhile. What makes batches belongs into a dataset whose
-    loader has workers; the rest can be done by a thread, or every hundred steps.
+    loader has workers; the rest can be done by a thread, or every hundred steps. A loop over frames
+    reads the next and writes the last in threads, which leave Python's lock while they decode.
 
     Bad:
         for path in paths:
@@ -36,15 +44,38 @@ def host_work_in_step(recording: Recording) -> Iterator[Finding]:
         return
     loops = {line for loop in row_loops(recording.evidence) for line in loop.lines}
     loops |= {read.where for read in number_loops(recording, ledger)}  # they have their own rules
-    for line, ms in own_python(recording, ledger).items():
-        if line in loops or ms < LONG_MS or ledger.at_stake(ms) < WORTH_MENTIONING:
-            continue
-        yield Finding(
-            f"Python of `{line.function}` itself, no work of torch, takes {of_step(ms, ledger)}.",
-            span=span(line),
-            cure="let a DataLoader with workers make the batches; do the rest beside the steps",
-            confidence="measured",
-            metrics=(Metric("Python", ms, "ms"),),
-            saving=ledger.at_stake(ms),
-            claims=ledger.chosen("python", where=line),
-        )
+    spent = {at: ms for at, ms in own_python(recording, ledger).items() if at not in loops}
+    if recording.evidence.step_kind == "optimizer" or recording.evidence.loaders:
+        for line, ms in spent.items():
+            of = f"Python of `{line.function}` itself, no work of torch, takes"
+            yield from _finding(recording, ledger, {line: ms}, of, MAKE_BATCHES)
+        return
+    frames = {at: ms for at, ms in spent.items() if ledger.at_stake(ms) >= WORTH_A_LINE}
+    places = labels(sorted(frames, key=lambda at: (at.path, at.line)))
+    of = f"Between the calls of the model Python of the script itself ({places}) takes"
+    yield from _finding(recording, ledger, frames, of, BESIDE)
+
+
+def _finding(
+    recording: Recording, ledger: Ledger, spent: dict[Line, float], of: str, cure: str
+) -> Iterator[Finding]:
+    """What these lines take, where it is worth doing beside the model."""
+    ms = sum(spent.values())
+    if ms < LONG_MS or ledger.at_stake(ms) < WORTH_MENTIONING:
+        return
+    whole_ms = ledger.with_waits(ms)
+    left_ms = working_beside_ms(recording, ledger.step_ms - whole_ms, whole_ms)
+    if cure == BESIDE:
+        left_ms = max(left_ms, whole_ms)  # one thread is no faster than the loop was
+    saving = ledger.share(min(whole_ms, ledger.step_ms - left_ms))
+    worth = saving >= WORTH_A_LINE
+    yield Finding(
+        f"{of} {of_step(ms, ledger)}.",
+        span=span(max(spent, key=lambda at: spent[at])),
+        cure=cure,
+        severity="warning" if worth else "note",  # other programs or the model need the cores
+        confidence="measured",
+        metrics=(Metric("Python", ms, "ms"),),
+        saving=saving if worth else None,
+        claims=tuple(row for line in spent for row in ledger.chosen("python", where=line)),
+    )
