@@ -28,6 +28,7 @@ class Recipe:
     commit: str
     folder: str  # of the repository, in which the program is started
     command: str  # behind ``pitstop profile``
+    ends: str = "--quick"  # how the profiled run ends; several ranks need a number of steps
     also: tuple[str, ...] = ()  # other folders and files of the repository that it needs
     on_gpu: str = ""  # likewise, larger; empty: it is not run there
     data: tuple[tuple[str, str], ...] = ()  # generators of ``made``, and where their data belongs

@@ -96,7 +96,7 @@ def _profiled(recipe: Recipe, before: Path, kept: Path | None) -> Result:
     """What was found in the program as it is."""
     path, folder = before / "found.json", before / recipe.folder
     recorded, recording = folder / ".pitstop", kept / recipe.name if kept else None
-    words = ["--quick", "--output", str(path), *shlex.split(recipe.command)]
+    words = [recipe.ends, "--output", str(path), *shlex.split(recipe.command)]
     if recording and recording.exists():
         shutil.copytree(recording, recorded)
         words = ["--from", "last", "--output", str(path)]
