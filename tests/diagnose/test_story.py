@@ -67,7 +67,7 @@ def test_a_run_on_a_cpu_has_no_row_for_the_memory_of_a_gpu():
 
 def test_a_run_without_steps_has_a_report_too():
     report = tell(without_ledger(), [], "train.py", 1)
-    assert "no undisturbed step" in report.verdict
+    assert report.verdict == "train.py: no step could be timed."
     assert report.gain == ""
     assert report.next.startswith("mend the script first")
     for interrupted in (-2, 130):
@@ -115,3 +115,19 @@ def test_a_floor_that_nobody_knows_is_not_told():
 def test_a_place_that_is_not_known_is_left_out():
     made = recording(Row("python", 50.0, "", line(3)))
     assert tell(made, [replace(Finding("x", saving=0.1), code="PIT703")], "t", 0).where == ""
+
+
+def test_a_run_that_hangs_is_told_what_to_look_at_and_a_run_too_short_to_go_on():
+    hangs = Finding("x", severity="error", cure="look there", span=Span("t.py", 3, 1, 3, 1))
+    report = tell(without_ledger(), [hangs], "t", -2)
+    assert (report.next, report.where) == ("look there (pitstop explain )", "t.py:3")
+    assert tell(without_ledger(), [hangs], "t", 1).where == ""
+    short = tell(run_of(4), [hangs], "t", -2)
+    assert short.next.startswith("let it run for")
+    assert short.where == ""
+
+
+def test_an_interval_is_told_of_four_steps_or_more():
+    run = run_of(3, others=0.9)
+    assert ": 100 ms per step" in tell(run, [], "t", 0).verdict
+    assert "half of them" not in tell(run, [], "t", 0).why

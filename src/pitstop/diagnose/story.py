@@ -45,6 +45,7 @@ CAUSES: dict[Cause, str] = {
     "precision": "a slower precision than it has",
 }
 BY_SIGNAL = 128  # exit codes of shells from here on are signals
+SPREAD_OF = 4  # steps: fewer have no half in the middle
 WORTH_SAYING = 0.05  # of the step: causes below this are left to the table
 MOST_CAUSES = 3
 FAR_UNEVEN = 1.5  # times the median: the mean is the more telling one
@@ -75,13 +76,14 @@ def tell(
     shown = tuple(
         replace(each, excerpt=source.at(each.span), span=near(each.span, root)) for each in findings
     )
+    cured = _cured_next(first, ledger, shown, code)
     return Report(
         command="profile",
         verdict=_verdict(first, ledger, name),
         why=_why(first, ledger),
-        next=_next(first, ledger, shown, code, typed or name),
+        next=_next(first, ledger, cured, code, typed or name),
         typed=typed,
-        where=_where(shown),
+        where=f"{cured.span.path}:{cured.span.line}" if cured and cured.span else "",
         gain=gain(shown, ledger),
         machine=recording.machine,
         ledger=ledger,
@@ -94,10 +96,10 @@ def tell(
 
 def _verdict(evidence: Evidence, ledger: Ledger | None, name: str) -> str:
     if ledger is None:
-        return f"{name}: no undisturbed step was finished, so there is no step time."
+        return f"{name}: no step could be timed."
     said, mean_ms = f"{milliseconds(ledger.step_ms)} per step", evidence.mean_ms("total_ms")
     busy = _busy(evidence)
-    if busy:
+    if busy and len(evidence.steady) >= SPREAD_OF:
         low, high = map(milliseconds, evidence.quartiles_ms())
         said = f"{low} to {high} per step, {milliseconds(ledger.step_ms)} in the middle"
     if mean_ms > FAR_UNEVEN * ledger.step_ms:
@@ -123,7 +125,7 @@ def _why(evidence: Evidence, ledger: Ledger | None) -> str:
     large = [text for cause, text in zip(named, said, strict=True) if shares[cause] > WORTH_SAYING]
     large += [unseen] if (unseen := why_unseen(evidence, ledger)) else []
     measured = f"Measured on {count(len(evidence.steady), 'step')}"
-    if not _busy(evidence):  # else the verdict has the interval
+    if len(evidence.steady) >= SPREAD_OF and not _busy(evidence):  # else the verdict tells
         low, high = map(milliseconds, evidence.quartiles_ms())
         measured += f", half of them between {low} and {high}"
     measured += f"; {_kind(evidence)}."
@@ -138,19 +140,30 @@ def _kind(evidence: Evidence) -> str:
 def _next(
     evidence: Evidence,
     ledger: Ledger | None,
-    findings: Sequence[Finding],
+    cured: Finding | None,
     code: int | None,
     typed: str,
 ) -> str:
+    if cured:
+        return f"{cured.cure} (pitstop explain {cured.code})"
     if not evidence.steady and evidence.steps:
         return "record more steps"
     if not evidence.steps and code:
         return WAIT if by_signal(code) else MEND
     if ledger and why_unseen(evidence, ledger):
         return to_be_seen(evidence, ledger)
-    if cured := _to_mend(findings):
-        return f"{cured[0].cure} (pitstop explain {cured[0].code})"
     return _what_is_left(ledger, typed) if evidence.steps else MARK
+
+
+def _cured_next(
+    evidence: Evidence, ledger: Ledger | None, findings: Sequence[Finding], code: int | None
+) -> Finding | None:
+    """The finding to mend next; none where the script or its recording has to go further first."""
+    failed = not evidence.steps and code and not by_signal(code)
+    too_short = evidence.steps and not evidence.steady
+    if failed or too_short or (ledger and why_unseen(evidence, ledger)):
+        return None
+    return next(iter(_to_mend(findings)), None)
 
 
 def _what_is_left(ledger: Ledger | None, typed: str) -> str:
@@ -169,12 +182,6 @@ def _to_mend(findings: Sequence[Finding]) -> list[Finding]:
         for each in findings
         if each.cure and each.severity != "note" and each.confidence != "suspected"
     ]
-
-
-def _where(findings: Sequence[Finding]) -> str:
-    """Where to do what comes next; nothing where that has no place."""
-    span = next((each.span for each in _to_mend(findings)), None)
-    return f"{span.path}:{span.line}" if span else ""
 
 
 def _others(evidence: Evidence) -> Iterator[str]:

@@ -55,7 +55,8 @@ def command_line(target: tuple[str, ...], module: bool, processes: int | None) -
     refuse_masked(target)
     command = not module and _is_command(target[0])
     if not (module or command or Path(target[0]).is_file()):
-        raise PitstopError(f"{target[0]}: no such file; give a script, a command, or -m MODULE")
+        what = "a folder" if Path(target[0]).is_dir() else "no such file"
+        raise PitstopError(f"{target[0]}: {what}; give a script, a command, or -m MODULE")
     if not processes:
         return [*([] if command else [sys.executable]), *(["-m"] if module else []), *target]
     if command and is_launcher(target[0]):
