@@ -182,3 +182,5 @@ def test_a_script_that_the_base_does_not_have_is_said(top, capsys):
     git(top, "add", "late.py")
     assert main.run(["prove", "late.py"]) == 2
     assert "late.py is not in" in capsys.readouterr().err
+    assert main.run(["prove", str(top / "late.py")]) == 2
+    assert "late.py is not in" in capsys.readouterr().err

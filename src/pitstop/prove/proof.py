@@ -55,7 +55,7 @@ def prove(asked: Asked, screen: Screen) -> Proof:
     with folders.temporary(folders.SEARCH) as place:
         screen.doing("the two trees")
         trees = lay_out(found, asked.base, asked.patch, Path.cwd(), place.resolve())
-        check_script(trees.base, asked.words, trees.commit)
+        check_script(trees.base, trees.base.words(asked.words), trees.commit)
         try:
             sides, precision = _sides(asked, trees, place / "runs", ends_s, screen)
             return _proved(asked, trees, sides, precision, screen)

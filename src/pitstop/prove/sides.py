@@ -7,6 +7,7 @@ from pitstop.compare.quantities import Sample
 from pitstop.core.errors import PitstopError
 from pitstop.tune.change import Change
 from pitstop.tune.plan import Plan, Wanted
+from pitstop.tune.readings import Readings
 from pitstop.tune.runs.fresh import Course, FreshRuns
 from pitstop.tune.track import Changes, RunError
 from pitstop.tune.trials import TrialRun
@@ -25,7 +26,8 @@ class Sides:
     def run(self, changes: Changes, plan: Plan) -> tuple[TrialRun, Sample]:
         """Run the side that these changes mean, with its numbers looked at closely."""
         plan = replace(plan, changes=(), closely=plan.outputs)
-        return self._of_edit(plan) if changes else self.base.run((), plan)
+        run, seen = self._of_edit(plan) if changes else self.base.run((), plan)
+        return replace(run, readings=without_repeats(run.readings)), seen
 
     def sample(self, changes: Changes) -> Sample:
         """Run it once, to be timed."""
@@ -44,6 +46,12 @@ class Sides:
             raise PitstopError(
                 f"the edit fails: {error.note}: mend it first", *error.below
             ) from None
+
+
+def without_repeats(readings: Readings) -> Readings:
+    """What an edit may do less of is left out: printing, and calls that return the same again."""
+    distinct = {(each.module, each.shape, each.data): each for each in readings.outputs}
+    return replace(readings, lines=None, calls=None, outputs=tuple(distinct.values()))
 
 
 def both(base: Course, edit: Course, running: Callable[[str], None]) -> Sides:

@@ -140,10 +140,9 @@ def _notes(repository: Repository) -> Iterator[str]:
 
 def check_script(tree: Tree, words: tuple[str, ...], commit: str) -> None:
     """A script that the base does not have cannot be run there."""
-    for word in words:
-        is_there = (tree.begins / word).exists()
-        if word.endswith(".py") and not is_there:
-            raise PitstopError(
-                f"{word} is not in {commit[:SHORT]}: give a --base REV that has it, or a script "
-                "that git does not know of, which is used on both sides"
-            )
+    script = next((each for each in words if each.endswith(".py")), "")
+    if script and not (tree.begins / script).exists():
+        raise PitstopError(
+            f"{script} is not in {commit[:SHORT]}: give a --base REV that has it, or a script "
+            "that git does not know of, which is used on both sides"
+        )
