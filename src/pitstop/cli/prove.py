@@ -106,6 +106,6 @@ def command(
     with ended_as_by_ctrl_c(), screen() as shown:
         proof = prove(asked, shown)
     typed = (*(["-m"] if module else []), *script)
-    report = tell(proof, shlex.join(masked_words(typed)))
+    report = tell(proof, shlex.join(masked_words(typed)), budget)
     output.write(report)
     return INTERRUPTED if proof.interrupted else EXIT[report.proved]

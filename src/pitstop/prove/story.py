@@ -12,6 +12,7 @@ from pitstop.prove.trees import Trees
 from pitstop.report.wording import interval
 
 NAMED = 5  # files said by name
+MORE = 3  # times the budget: noise falls with the root of the number of pairs
 LONGER = "a larger --budget, longer runs (--steps) or a quieter machine"
 IDENTICAL = "the two trees are identical: --base REV names another revision"
 
@@ -36,13 +37,13 @@ class Proof:
         return self.comparisons[0].verdict
 
 
-def tell(proof: Proof, command: str) -> Report:
+def tell(proof: Proof, command: str, budget_minutes: float) -> Report:
     """The report of a proof; ``command`` is the script and its arguments, as they were typed."""
     return Report(
         command="prove",
         verdict=_verdict(proof),
         why=_why(proof),
-        next=_next(proof, command),
+        next=_next(proof, command, budget_minutes),
         typed=command,
         where=_where(proof.numbers.parted) if proof.numbers and proof.numbers.parted else "",
         checks=tuple(_checks(proof)),
@@ -90,7 +91,7 @@ def _why(proof: Proof) -> str:
     return f"{unknown}. The numbers hold: {proof.numbers.holds}."
 
 
-def _next(proof: Proof, command: str) -> str:
+def _next(proof: Proof, command: str, budget_minutes: float) -> str:
     match proof.outcome:
         case "better":
             return "keep the edit"
@@ -99,7 +100,7 @@ def _next(proof: Proof, command: str) -> str:
         case "drifted":
             return "revert the edit, or mend what parts; if rounding is meant to grow: --precision"
         case _:
-            return f"{LONGER}: pitstop prove --budget 15 -- {command}"
+            return f"{LONGER}: pitstop prove --budget {MORE * budget_minutes:g} -- {command}"
 
 
 def _where(parted: Parted) -> str:
