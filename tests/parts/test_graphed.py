@@ -321,6 +321,21 @@ def test_weights_that_are_changed_in_place_are_seen():
     assert graphs.replayed == 3
 
 
+@pytest.mark.parametrize(("come_back", "replayed"), [(False, 2), (True, 4)])
+def test_graphs_of_weights_that_lie_elsewhere_are_kept_only_where_those_come_back(
+    come_back, replayed
+):
+    model = Network().eval()
+    run, graphs, twin = pair(model, come_back=come_back)
+    here, there = (model.conv.weight.data, model.conv.weight.data.clone())
+    with torch.no_grad():
+        for place in (here, there, here):
+            model.conv.weight.data = place
+            for x in pictures(2 if place is there else 3):
+                assert torch.equal(run(x), twin(x))
+    assert graphs.replayed == replayed
+
+
 class Odd(Network):
     """Does something that a replay would leave out, or do wrong."""
 

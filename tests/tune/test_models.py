@@ -106,3 +106,30 @@ def test_weights_that_were_learned_in_one_layout_are_there_in_the_other():
     finally:
         for undo in reversed(undos):
             undo()
+
+
+def test_a_model_whose_class_is_patched_is_the_outermost_one_in_each_call():
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.layer(x)
+
+    original = torch.nn.Module.__call__
+    undos, met, called = [], [], []
+    models = Models(undos)
+    models.on_model(lambda module: met.append(type(module)))
+    models.around(lambda call, module, x: called.append(type(module)) or call(x))
+    model, x = Network(), torch.ones(1, 2)
+    try:
+        model(x)
+        Network.__call__ = original  # as where steps are counted
+        model(x)
+        assert met == [Network]
+        assert called == [Network, Network]
+    finally:
+        for undo in reversed(undos):
+            undo()
+    assert torch.nn.Module.__call__ is original

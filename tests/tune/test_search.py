@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pitstop.tune.found import Listener
+from pitstop.tune.track import RunError
 from tune.simulated import Simulated, candidate, gains, search, verdicts
 
 BF16, LAST, FUSED = (
@@ -51,6 +52,18 @@ def test_two_that_pay_only_together_are_kept_together():
     both = lambda on: 70.0 if {"norm", "nhwc"} <= set(on) else 110.0 if on else 100.0  # noqa: E731
     found = search(Simulated(both), candidate("norm", 0.2), candidate("nhwc", 0.2))
     assert names(found) == ["norm", "nhwc"]
+
+
+def test_what_runs_only_beside_another_stays():
+    def step_ms(on):
+        if set(on) == {"graphs"}:
+            raise RunError("failed", "no pool")
+        return 100.0 - 30 * len(on)
+
+    found = search(Simulated(step_ms), candidate("nhwc", 0.2), candidate("graphs", 0.4))
+    assert set(names(found)) == {"graphs", "nhwc"}
+    notes = {each.change: each.note for each in found.trials}
+    assert notes["nhwc"] == "part of what was faster together; apart: no pool"
 
 
 def test_what_drifts_is_found_by_halves_and_the_rest_is_kept():

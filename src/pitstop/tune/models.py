@@ -144,13 +144,13 @@ class Models:
         self._found[id(module)] = ref(module)
         for callback in self._on_model:
             callback(module)
-        if self._arounds:
-            self._undos.append(wrap(module, self._outermost))
+        self._undos.append(wrap(module, self._outermost))
 
     def _outermost(self, call: Call, module: nn.Module, *arguments: Any, **options: Any) -> Any:
         if self._inside or self._elsewhere():
             return call(*arguments, **options)
-        return self._surrounded(self._arounds, call, module, *arguments, **options)
+        with self._lifted():  # whoever patches its class calls it without asking ``nn.Module``
+            return self._surrounded(self._arounds, call, module, *arguments, **options)
 
     def _surrounded(
         self, arounds: list[Around], call: Call, subject: Any, *arguments: Any, **options: Any

@@ -70,6 +70,7 @@ class Graphs:
         first: int = FIRST_CALLS,
         say: Callable[[str], object] | None = None,
         variant: Callable[[], Hashable] = lambda: None,
+        come_back: bool = False,
         device: Callable[[torch.device], Device] = Cuda,
         shared: Callable[[torch.device], Device] | None = None,
     ) -> None:
@@ -77,6 +78,7 @@ class Graphs:
         self._most = most
         self._first = first
         self._variant = variant  # of the model, as far as only its owner knows it
+        self._come_back = come_back  # its weights, to where they lay before
         self._say = say or to_stderr
         self._make_device = device
         self._shared = shared  # with other models, where nothing is learned
@@ -99,7 +101,7 @@ class Graphs:
     def forget(self) -> None:
         """Drop all graphs, and so their memory."""
         self._kinds: dict[tuple[Any, ...], Kind] = {}
-        self._states = States(self._model)
+        self._states = States(self._model, self._come_back)
         self._memory = Memory()
         self._where: torch.device | None = None
         self._device: Device | None = None

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
+from weakref import WeakSet
 
 import torch
 
@@ -34,7 +35,8 @@ class Cuda:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._pool = torch.cuda.graph_pool_handle()
+        self._living: WeakSet[torch.cuda.CUDAGraph] = WeakSet()
+        self._handle = torch.cuda.graph_pool_handle()
 
     def is_free(self) -> bool:
         """Whether it is the current one, and nobody captures already."""
@@ -50,7 +52,7 @@ class Cuda:
         stream, random = torch.cuda.current_stream(), torch.cuda.get_rng_state(self._device)
         graph = torch.cuda.CUDAGraph()
         capturing = torch.cuda.graph(
-            graph, pool=self._pool, capture_error_mode="thread_local"
+            graph, pool=self._pool(), capture_error_mode="thread_local"
         )  # other threads, which pin batches, may go on
         try:
             with capturing:
@@ -60,7 +62,14 @@ class Cuda:
             self._end_capturing()
             torch.cuda.set_rng_state(random, self._device)
             raise
+        self._living.add(graph)
         return graph.replay, result
+
+    def _pool(self) -> Any:
+        """The pool of all that live; torch lets one go with its last graph, and so do we."""
+        if not self._living:
+            self._handle = torch.cuda.graph_pool_handle()
+        return self._handle
 
     def _end_capturing(self) -> None:
         """The generator still waits for the end of a capture that failed; another one ends it."""

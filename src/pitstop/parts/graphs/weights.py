@@ -66,8 +66,9 @@ class States:
     MOST = 4  # kept at a time; the oldest goes
     RESTLESS = 6  # new ones in a row without a replay: the model is never the same
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, come_back: bool = False) -> None:
         self._model = model
+        self._come_back = come_back  # weights that lie elsewhere now will lie here again
         self._known: list[tuple[int, State]] = []
         self._made = 0
         self._unused = 0
@@ -80,7 +81,7 @@ class States:
                 return number, state
         self._made += 1
         self._unused += 1
-        there = [each for each in self._known if each[1].lies_here()]
+        there = [each for each in self._known if self._come_back or each[1].lies_here()]
         self._known = [*there[1 - self.MOST :], (self._made, State(self._model))]
         return self._known[-1]
 

@@ -256,12 +256,20 @@ class LiveBench:
             raise _refused(ended, self.left_s() <= 0) from None
         return self._process
 
+    def _start_anew(self) -> None:
+        """What has declined stays off in its process, though beside others it has worked."""
+        self.close()
+        self._settled.clear()
+
     def _note(self, answer: Answer, on: Changes) -> None:
         """A change that could not be put on, or found nothing to do, has told why."""
         changes = self._start.plan.changes
         for wanted in on:
             outcome = answer.outcomes[changes.index(wanted)]
+            before = self._outcomes.get(label(wanted))
             self._outcomes[label(wanted)] = outcome
+            if outcome.declined and before and before.applied and not before.declined:
+                self._start_anew()
             if outcome.failed:
                 raise RunError("failed", outcome.declined)
             if outcome.declined:

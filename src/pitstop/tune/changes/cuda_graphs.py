@@ -63,6 +63,7 @@ def cuda_graphs(script: "Script") -> None:
             "most": MOST_GRAPHS,
             "first": FIRST_CALLS,
             "variant": script.together,
+            "come_back": script.toggled,  # a layout that is switched off and on
         }
         if not blocks:
             put_on(model, Graphs(model, say=lambda _: None, **given))

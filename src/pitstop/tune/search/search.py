@@ -45,6 +45,7 @@ CLEAR = 3.0  # times the noise of its blocks: likewise
 FRESH_TRIAL = 6  # runs: two for the numbers, and two pairs for the time
 SHARE = 0.35  # of the time that a search has, kept back for the proof of what can be switched
 FRESH_PROOF = 4  # runs: two pairs
+TOGETHER = "part of what was faster together"
 
 
 class Search:
@@ -188,19 +189,17 @@ class Search:
 
     def _left_out(self, candidate: Candidate) -> Trial:
         wanted = candidate.wanted()[0]
+        part = replace(_untimed(wanted, "kept", Guarded(True), ""), predicted=candidate.predicted)
         try:
             guarded = self._hold((wanted,)) if self._twins else Guarded(True)
             if not guarded.ok:
                 return _untimed(wanted, "drifted", guarded, guarded.reason)
             if not self._has_room(candidate):
-                note = "part of what was faster together; no time was left to leave it out"
-                return replace(
-                    _untimed(wanted, "kept", guarded, note), predicted=candidate.predicted
-                )
+                return replace(part, note=f"{TOGETHER}; no time was left to leave it out")
             others = tuple(each for each in self._on if each != wanted)
             timed = self._timed(others, self._on)
-        except RunError as error:
-            return _untimed(wanted, error.verdict, Guarded(False), error.note)
+        except RunError as error:  # it alone, or the others without it: together they run
+            return replace(part, note=f"{TOGETHER}; apart: {error.note}")
         trial = by_time(label(wanted), timed, guarded, candidate.predicted)
         if trial.verdict != "not-faster":
             return trial
