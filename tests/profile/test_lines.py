@@ -24,6 +24,7 @@ PITSTOP = Path(pitstop.__file__).parent
         (str(PITSTOP / "tune" / "changes" / "loader.py"), "hidden"),
         (str(PITSTOP / "parts" / "tiled_vae.py"), "library"),
         (str(PITSTOP / "workloads" / "tiled_vae" / "slow.py"), "user"),
+        (str(PITSTOP / "demo" / "train.py"), "user"),
         ("<frozen runpy>", "hidden"),
     ],
 )

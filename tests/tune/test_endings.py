@@ -41,6 +41,7 @@ def test_a_compiler_says_on_the_next_line_what_it_is_about():
         ("/home/me/pitstop/train.py", "(train.py:9)"),
         ("/env/lib/python3.11/site-packages/pitstop/workloads/tiled_vae/slow.py", "(net.py:57)"),
         (f"{OURS}/workloads/tiled_vae/slow.py", "(slow.py:9)"),
+        (f"{OURS}/demo/train.py", "(train.py:9)"),
     ],
 )
 def test_an_error_comes_with_the_place_in_the_users_own_code(library, place):

@@ -9,7 +9,7 @@ from types import FrameType
 
 Place = tuple[str, int, str]  # file, line and function, with its class
 
-OUR_ROOMS = {"profile": "hidden", "tune": "hidden", "workloads": "user"}  # the systems we bring
+OUR_ROOMS = {"profile": "hidden", "tune": "hidden", "workloads": "user", "demo": "user"}
 INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")  # of the user's home, of PYTHONPATH
 GENERATED = re.compile(r"[/\\](..)[/\\]c\1[a-z2-7]{49}\.py$")  # by inductor, in whatever cache
 NOWHERE: Place = ("", 0, "")

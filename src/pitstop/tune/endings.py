@@ -17,7 +17,7 @@ CRASHED = "Current thread"  # as faulthandler says which one a signal found wher
 THROWN = "what():"  # as C++ says what nobody caught
 OURS = re.escape(str(Path(pitstop.__file__).parent))
 LIBRARIES = re.compile(
-    rf"<|.*/(site-packages|dist-packages|lib/python3\.\d+)/|{OURS}/(?!workloads/)"
+    rf"<|.*/(site-packages|dist-packages|lib/python3\.\d+)/|{OURS}/(?!workloads/|demo/)"
 )
 WARNS = " warns: "
 WARNING = re.compile(r"(\S.*):(\d+): \w*Warning: (.+)")  # as Python shows one
