@@ -25,11 +25,11 @@ from pitstop.tune.bench.bench import LiveBench, Pace
 from pitstop.tune.bench.process import Start
 from pitstop.tune.bench.questions import CALL, STEP, BenchPlan
 from pitstop.tune.change import find_change
-from pitstop.tune.costs import Costs
-from pitstop.tune.looks import compared
+from pitstop.tune.checked import Changes, RunError
 from pitstop.tune.plan import Value, Wanted
+from pitstop.tune.runs.costs import Costs
 from pitstop.tune.runs.fresh import Course, FreshRuns
-from pitstop.tune.track import Changes, RunError
+from pitstop.tune.runs.looks import compared
 from pitstop.tune.tuned import read_tuned
 
 START_S = 24.0  # a run may take ten times that, and five minutes more to compile

@@ -2,7 +2,7 @@
 
 Run ``python benchmarks/compile_change.py [resnet] [vit] [unet]``. Each program runs as it is, with
 layout and precision, and compiled on top of that. "first s" is the first step with the compiler
-beyond a usual one, "predicted s" what `pitstop.tune.to_compile` says for so many operations. The
+beyond a usual one, "predicted s" what `pitstop.tune.compile_cost` says for so many operations. The
 last column is the relative difference of the loss, or of the result, to the program as it is.
 ResNet-50 and the ViT train, the U-Net (diffusers, Stable Diffusion 1.5's shape) does not.
 """
@@ -21,9 +21,9 @@ from torch import nn
 
 from pitstop import internals
 from pitstop.parts.blocks import repeated_blocks
+from pitstop.tune.compile_cost import OPERATION_S, START_S
+from pitstop.tune.inside.script import Run, Script
 from pitstop.tune.plan import Options, Plan, Wanted
-from pitstop.tune.script import Run, Script
-from pitstop.tune.to_compile import OPERATION_S, START_S
 
 STEPS, ROUNDS = 6, 5
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

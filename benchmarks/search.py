@@ -18,17 +18,17 @@ from statistics import fmean
 from pitstop.compare.pairs import LOOKS, Pairs
 from pitstop.compare.quantities import Sample
 from pitstop.core.evidence import Evidence, Step
-from pitstop.tune import costs
 from pitstop.tune.bench.bench import Kind, Pace
 from pitstop.tune.bench.questions import Answer
 from pitstop.tune.change import Change, When
+from pitstop.tune.checked import Changes, Checked, RunError
 from pitstop.tune.found import Asked, Found, Listener
-from pitstop.tune.looks import tell_enough
+from pitstop.tune.guard.twins import Twins
+from pitstop.tune.runs import costs
+from pitstop.tune.runs.looks import tell_enough
+from pitstop.tune.runs.timed import Timed, by_blocks
 from pitstop.tune.search.order import Candidate
 from pitstop.tune.search.search import Search
-from pitstop.tune.track import Changes, Checked, RunError
-from pitstop.tune.twins import Twins
-from pitstop.tune.weigh import Timed, by_blocks
 
 MINUTES = (3, 5, 8, 12)
 SLOW = math.exp(-1 / 30)  # what is left of slow noise a step later

@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 from pitstop.parts.checkpoints import Checkpoints
+from pitstop.tune.inside.script import Run
 from pitstop.tune.plan import Plan, Wanted
-from pitstop.tune.script import Run
 
 sys.path.insert(0, str(Path(__file__).parent / "public"))
 from vrt import LEARNING_RATE, build, charbonnier

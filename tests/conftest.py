@@ -1,6 +1,7 @@
 """What every test shares: one thread each, a cache folder of its own, no colour."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,12 @@ def cache_of_its_own(tmp_path_factory):
     """
     os.environ["PITSTOP_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     limits.keep(limits.cache_path(read_hardware()), (CEILINGS,))
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_compiled():
+    """Dynamo remembers for the whole process what was compiled, which some changes decline."""
+    yield
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is not None and dynamo.eval_frame.cached_backends:
+        dynamo.reset()

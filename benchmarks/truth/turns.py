@@ -25,7 +25,7 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Step
 from pitstop.profile import runs
 from pitstop.profile.collect import collect
-from pitstop.tune.looks import compared
+from pitstop.tune.runs.looks import compared
 
 PITSTOP = [sys.executable, "-m", "pitstop"]
 WARMUP = 3  # steps of each program before the first turn

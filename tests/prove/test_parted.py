@@ -1,7 +1,7 @@
 """Where two runs part: by gradients of the first step, and by what modules return."""
 
 from pitstop.prove.parted import first_module, gradients_parted
-from pitstop.tune.readings import Early, Readings
+from pitstop.tune.guard.readings import Early, Readings
 
 
 def early(kind, name, values, step=0):

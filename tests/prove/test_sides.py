@@ -1,8 +1,8 @@
 """What an edit may do less of without computing something else."""
 
 from pitstop.prove.sides import without_repeats
-from pitstop.tune.guard import Untouched, guard
-from pitstop.tune.readings import Output, Readings
+from pitstop.tune.guard.readings import Output, Readings
+from pitstop.tune.guard.verdict import Untouched, guard
 
 
 def output(value, module="Encoder"):

@@ -10,7 +10,7 @@ from pitstop.prove.numbers import Numbers
 from pitstop.prove.proof import Asked, timed
 from pitstop.prove.story import IDENTICAL, Proof, tell
 from pitstop.report import to_markdown
-from pitstop.tune.track import RunError
+from pitstop.tune.checked import RunError
 from prove.simulated import HOLDS, TREES, proved, run_of
 
 PARTED = Parted("loss 3 is 4 % off, 0.1 % allowed", "loss", 3, "Net.body.1", 0.04, 0.001)

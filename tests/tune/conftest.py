@@ -2,8 +2,8 @@
 
 import pytest
 
-from pitstop.tune.costs import Costs
 from pitstop.tune.runs import fresh
+from pitstop.tune.runs.costs import Costs
 from pitstop.tune.runs.fresh import Course, FreshRuns
 from tune.scripted import CHANGES
 

@@ -6,9 +6,9 @@ from pitstop.compare.quantities import Sample
 from pitstop.core.evidence import Evidence, Step
 from pitstop.profile.runs import About
 from pitstop.tune.change import Change
-from pitstop.tune.endings import Ending
+from pitstop.tune.guard.readings import Readings
 from pitstop.tune.plan import Outcome, Wanted
-from pitstop.tune.readings import Readings
+from pitstop.tune.runs.endings import Ending
 
 
 def change(name, effect, precision="float32", environment=None):

@@ -9,14 +9,14 @@ from pitstop.core.evidence import Evidence, Memory, Step
 from pitstop.tune.bench.bench import Pace
 from pitstop.tune.bench.questions import Answer
 from pitstop.tune.change import Change, When
-from pitstop.tune.costs import Costs
+from pitstop.tune.checked import Checked, RunError
 from pitstop.tune.found import Asked, Listener
-from pitstop.tune.looks import tell_enough
+from pitstop.tune.guard.twins import Twins
+from pitstop.tune.runs.costs import Costs
+from pitstop.tune.runs.looks import tell_enough
+from pitstop.tune.runs.timed import by_blocks
 from pitstop.tune.search.order import Candidate
 from pitstop.tune.search.search import Search
-from pitstop.tune.track import Checked, RunError
-from pitstop.tune.twins import Twins
-from pitstop.tune.weigh import by_blocks
 
 
 def candidate(

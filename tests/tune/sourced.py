@@ -13,7 +13,7 @@ from pitstop.core.evidence import (
     Optimizer,
     Settings,
 )
-from pitstop.tune.patch import make_patch
+from pitstop.tune.patch.patch import make_patch
 from pitstop.tune.plan import Wanted
 
 TRAIN = """\

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("torch")
 
 from pitstop.core.evidence import Evidence
-from pitstop.tune.activity import Activity
-from pitstop.tune.readings import read
+from pitstop.tune.guard.readings import read
+from pitstop.tune.inside.activity import Activity
 
 
 @pytest.fixture

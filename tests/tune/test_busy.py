@@ -2,7 +2,7 @@
 
 import pytest
 
-from pitstop.tune import busy
+from pitstop.tune.runs import busy
 
 
 @pytest.mark.parametrize(("use", "said"), [(4.0, ""), (90.0, "others use 1.8 of 2 cores")])

@@ -280,8 +280,8 @@ TOGGLED = [
 def test_one_switch_is_for_all_models(name, flag, folder):
     source = f"""
 import torch
-import pitstop.tune.script
-pitstop.tune.script.device_of = lambda _: "cuda"  # as far as the change can see
+import pitstop.tune.inside.script
+pitstop.tune.inside.script.device_of = lambda _: "cuda"  # as far as the change can see
 torch.backends.cudnn.allow_tf32 = False
 for model in (torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)):
     model(torch.ones(1))

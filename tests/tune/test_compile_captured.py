@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from pitstop.tune.inside.script import Run
 from pitstop.tune.plan import Plan, Wanted
-from pitstop.tune.script import Run
 
 
 class Blocks(nn.Module):

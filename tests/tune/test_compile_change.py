@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from pitstop.compare.record import record
-from pitstop.tune.patch import make_patch
+from pitstop.tune.patch.patch import make_patch
 from tune.running import run
 from tune.sourced import wanted
 

@@ -19,7 +19,7 @@ class Script:
     """What the change asks of a script, for one model."""
 
     def __init__(self):
-        self.times, self.reasons, self.on = 0, [], True
+        self.times, self.reasons, self.on, self.toggled = 0, [], True, True
         self.sets, self.graphs, self.options = (), [], {}
 
     def together(self):

@@ -9,7 +9,7 @@ import pitstop
 from pitstop.compare.record import COMPLAINED, Recording
 from pitstop.core.evidence import Evidence
 from pitstop.profile.runs import About, Run
-from pitstop.tune.endings import ending, last_error
+from pitstop.tune.runs.endings import ending, last_error
 
 OURS = Path(pitstop.__file__).parent
 
@@ -37,7 +37,7 @@ def test_a_compiler_says_on_the_next_line_what_it_is_about():
         ("/usr/lib/python3/dist-packages/torch/nn/modules/conv.py", "(net.py:57)"),
         ("/usr/lib/python3.11/runpy.py", "(net.py:57)"),
         ("<frozen runpy>", "(net.py:57)"),
-        (f"{OURS}/tune/autocast.py", "(net.py:57)"),
+        (f"{OURS}/tune/inside/autocast.py", "(net.py:57)"),
         ("/home/me/pitstop/train.py", "(train.py:9)"),
         ("/env/lib/python3.11/site-packages/pitstop/workloads/tiled_vae/slow.py", "(net.py:57)"),
         (f"{OURS}/workloads/tiled_vae/slow.py", "(slow.py:9)"),

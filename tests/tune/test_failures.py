@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from pitstop.tune.failures import shielded
+from pitstop.tune.inside.failures import shielded
 from pitstop.tune.plan import Plan, Wanted
-from pitstop.tune.trials import run_trial
+from pitstop.tune.runs.trials import run_trial
 
 TUNED = """
 schema = 1

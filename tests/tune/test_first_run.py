@@ -7,8 +7,8 @@ import pytest
 
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence, Step
-from pitstop.tune.endings import Ending
 from pitstop.tune.first_run import check_run, costs_of, first_run
+from pitstop.tune.runs.endings import Ending
 from pitstop.tune.sandbox import landlock
 from pitstop.tune.session import Session
 

@@ -5,8 +5,8 @@ from statistics import fmean
 
 import pytest
 
-from pitstop.tune.guard import Untouched, guard
-from pitstop.tune.readings import Output, Readings
+from pitstop.tune.guard.readings import Output, Readings
+from pitstop.tune.guard.verdict import Untouched, guard
 
 NULL = Readings(losses=(1.0, 0.8, 0.6, 0.5, 0.4, 0.3), batches=("a", "b", "c"))
 
@@ -258,7 +258,7 @@ def test_outputs_of_another_shape_are_wrong_however_close():
 def test_every_weight_moves_whatever_its_type(dtype, precision):
     """One in half precision does not move by a unit of float32, and the null would be none."""
     torch = pytest.importorskip("torch")
-    from pitstop.tune.numbers import perturb
+    from pitstop.tune.inside.numbers import perturb
 
     layer = torch.nn.Linear(64, 64, dtype=getattr(torch, dtype))
     before = layer.weight.detach().clone()
@@ -291,7 +291,7 @@ def test_a_script_that_does_less_is_another_one_whatever_its_losses(less, reason
 
 def test_a_weight_moves_by_so_many_units_and_by_no_more_than_one_of_its_own_where_that_is_coarser():
     torch = pytest.importorskip("torch")
-    from pitstop.tune.numbers import perturb
+    from pitstop.tune.inside.numbers import perturb
 
     for dtype, share in ((torch.float64, 2.0**-20), (torch.bfloat16, 2.0**-7)):
         weight = torch.ones(8, dtype=dtype)
@@ -302,7 +302,7 @@ def test_a_weight_moves_by_so_many_units_and_by_no_more_than_one_of_its_own_wher
 def train(mode="plain", seed=0):
     """A small network trained for 12 steps, honestly or not, as the guard sees it."""
     torch = pytest.importorskip("torch")
-    from pitstop.tune.numbers import perturb
+    from pitstop.tune.inside.numbers import perturb
 
     nn, F = torch.nn, torch.nn.functional
     torch.manual_seed(seed)

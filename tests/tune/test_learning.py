@@ -9,9 +9,10 @@ pytest.importorskip("torch")
 import torch
 
 from pitstop.core.evidence import Evidence
-from pitstop.tune import learning, readings
-from pitstop.tune.drift import learning_apart
-from pitstop.tune.made import Made
+from pitstop.tune.guard import readings
+from pitstop.tune.guard.drift import learning_apart
+from pitstop.tune.inside import learning
+from pitstop.tune.inside.made import Made
 from pitstop.tune.plan import LEARNING
 
 

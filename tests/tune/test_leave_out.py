@@ -11,12 +11,12 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from pitstop.tune.inside.made import Made
+from pitstop.tune.inside.models import Models
+from pitstop.tune.inside.script import Script
 from pitstop.tune.left_out.calls import Calls, _lines, _Open
 from pitstop.tune.left_out.wanted import CALLS
-from pitstop.tune.made import Made
-from pitstop.tune.models import Models
 from pitstop.tune.plan import Plan, Wanted
-from pitstop.tune.script import Script
 
 KEPT = []
 ON_FROM = 5  # steps: what is looked at first is known by then

@@ -7,10 +7,10 @@ torch = pytest.importorskip("torch")
 from pitstop.parts.blocks import wrap  # noqa: E402
 from pitstop.profile.modules import compiled_anything  # noqa: E402
 from pitstop.tune.change import find_change  # noqa: E402
-from pitstop.tune.made import Made  # noqa: E402
-from pitstop.tune.models import Models  # noqa: E402
+from pitstop.tune.inside.made import Made  # noqa: E402
+from pitstop.tune.inside.models import Models  # noqa: E402
+from pitstop.tune.inside.script import Script  # noqa: E402
 from pitstop.tune.plan import Plan, Wanted  # noqa: E402
-from pitstop.tune.script import Script  # noqa: E402
 
 
 class Wrapper(torch.nn.Module):

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("torch")
 
 from pitstop.core.evidence import Evidence, Line, ModuleCall, Operation
-from pitstop.tune.patch import make_patch
+from pitstop.tune.patch.patch import make_patch
 from pitstop.tune.plan import Wanted
 from tune.running import run
 

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pitstop.tune import numbers  # noqa: E402
-from pitstop.tune.numbers import FIRST_CALLS, Perturbation, is_kept  # noqa: E402
+from pitstop.tune.inside import numbers  # noqa: E402
+from pitstop.tune.inside.numbers import FIRST_CALLS, Perturbation, is_kept  # noqa: E402
 from pitstop.tune.plan import OUTPUTS, VALUES  # noqa: E402
 
 

@@ -10,8 +10,8 @@ pytest.importorskip("torch")
 from pitstop.tune.bench.bench import Kind, LiveBench, Pace
 from pitstop.tune.bench.process import Start
 from pitstop.tune.bench.questions import STEP, BenchPlan
+from pitstop.tune.guard.twins import judge_exact, judge_rounding
 from pitstop.tune.plan import Wanted
-from pitstop.tune.twins import judge_exact, judge_rounding
 from tune.running import TRAINS, run
 
 pytestmark = pytest.mark.slow  # real processes: `make test-slow`

@@ -20,8 +20,8 @@ from pitstop.core.evidence import (
 )
 from pitstop.core.finding import Finding
 from pitstop.tune.change import Facts, find_change, load_changes
+from pitstop.tune.compile_cost import operations
 from pitstop.tune.search.order import Choice, choose, facts_of, rival
-from pitstop.tune.to_compile import operations
 
 CHANGES = load_changes(pitstop.tune.changes)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pitstop.tune.patch import make_patch
+from pitstop.tune.patch.patch import make_patch
 from tune.sourced import NET, TRAIN, added, dropped, evidence_of, patched, wanted, write
 
 TRAINER = """\

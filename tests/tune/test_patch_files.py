@@ -7,8 +7,8 @@ import pytest
 
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence, Line
-from pitstop.tune.patch import make_patch, write_patch
-from pitstop.tune.sites import Sites
+from pitstop.tune.patch.patch import make_patch, write_patch
+from pitstop.tune.patch.sites import Sites
 from tune.sourced import NET, TRAIN, added, evidence_of, patched, wanted, write
 
 

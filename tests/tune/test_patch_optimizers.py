@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pitstop.tune.patch import make_patch
+from pitstop.tune.patch.patch import make_patch
 from tune.sourced import NET, TRAIN, evidence_of, wanted, write
 
 LIBRARY = "    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)"

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from pitstop.compare.record import record
-from pitstop.tune.patch import make_patch
+from pitstop.tune.patch.patch import make_patch
 from pitstop.tune.plan import Wanted
 from tune.running import run
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pitstop.tune.patch import make_patch
+from pitstop.tune.patch.patch import make_patch
 from pitstop.tune.plan import Plan, Wanted
-from pitstop.tune.trials import Settings, run_trial
+from pitstop.tune.runs.trials import Settings, run_trial
 
 SYSTEMS = Path(__file__).parents[2] / "src" / "pitstop" / "workloads"
 STEPS = 4

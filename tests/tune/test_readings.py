@@ -4,8 +4,8 @@ import json
 from array import array
 
 from pitstop.core.evidence import Evidence
+from pitstop.tune.guard.readings import read
 from pitstop.tune.plan import OUTPUTS, VALUES
-from pitstop.tune.readings import read
 
 
 def test_each_output_has_its_own_values(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from pitstop.compare.pairs import Quality
 from pitstop.compare.quantities import Quantity
 from pitstop.core.errors import PitstopError
-from pitstop.tune.endings import Ending
+from pitstop.tune.runs.endings import Ending
 from tune.scripted import Script, rounding, wanted
 
 

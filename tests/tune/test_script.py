@@ -54,7 +54,7 @@ def test_every_change_undoes_itself(folder):
 import copy, json, sys, torch
 from torch import nn
 from pitstop.tune.plan import Plan, Wanted
-from pitstop.tune.script import begin
+from pitstop.tune.inside.script import begin
 
 def snapshot():
     owners = [torch, torch.cuda, torch.Tensor, torch.autograd, torch.autocast, nn.Module, nn.utils,

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from pitstop.tune.checked import RunError
 from pitstop.tune.found import Listener
-from pitstop.tune.track import RunError
 from tune.simulated import Simulated, candidate, gains, search, verdicts
 
 BF16, LAST, FUSED = (

@@ -15,7 +15,7 @@ from pitstop.core.evidence import (
     Step,
 )
 from pitstop.tune.change import Facts, find_change
-from pitstop.tune.seen import own_precision
+from pitstop.tune.ruled_out import own_precision
 
 CONVOLUTION, PRODUCT = (
     Operation(name, NOWHERE, "float32[4,4]@cuda", 1, 1.0)

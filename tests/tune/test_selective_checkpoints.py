@@ -7,8 +7,8 @@ from torch.utils import checkpoint as torchs
 
 from pitstop.core.evidence import NOWHERE, Evidence, ModuleCall
 from pitstop.tune.change import Facts, find_change
+from pitstop.tune.inside.script import Run
 from pitstop.tune.plan import Plan, Wanted
-from pitstop.tune.script import Run
 
 
 class Block(nn.Module):

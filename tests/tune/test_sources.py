@@ -1,6 +1,6 @@
 """The files of the user's that a run was made of."""
 
-from pitstop.tune.sources import digests
+from pitstop.tune.patch.sources import digests
 from tune.sourced import NET, TRAIN, evidence_of, write
 
 

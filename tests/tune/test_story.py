@@ -13,7 +13,7 @@ from pitstop.report import to_html, to_markdown, to_terminal
 from pitstop.report.wording import gain, trial_note
 from pitstop.tune.found import Edits, Found, WhatIf
 from pitstop.tune.plan import Wanted
-from pitstop.tune.story import About, proved, said, tell
+from pitstop.tune.report import About, proved, said, tell
 
 PROFILE = Report("profile", "v", ledger=Ledger(100.0, "cpu", (Row("floor", 60), Row("data", 40))))
 BETTER = Comparison("step", "better", 0.6, 0.55, 0.65, 6, "", before=100.0, after=60.0, unit="ms")

@@ -11,7 +11,7 @@ from pitstop.core.finding import Finding
 from pitstop.parts.tile_quality import psnr
 from pitstop.tune.change import Facts, find_change
 from pitstop.tune.changes.tiled_vae import _tile, vae_around
-from pitstop.tune.patch import make_patch
+from pitstop.tune.patch.patch import make_patch
 from pitstop.tune.plan import Wanted
 from pitstop.tune.search.order import Choice, choose
 from pitstop.workloads.tiled_vae.model import VaeConfig, VideoVae

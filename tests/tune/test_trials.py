@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pitstop.tune import turns
 from pitstop.tune.plan import Plan, Wanted
+from pitstop.tune.runs import machine_lock
+from pitstop.tune.runs.machine_lock import my_turn
+from pitstop.tune.runs.trials import Settings, run_trial
 from pitstop.tune.sandbox import folders
-from pitstop.tune.trials import Settings, run_trial
-from pitstop.tune.turns import my_turn
 
 SCRIPTS = Path(__file__).parents[1] / "profile" / "scripts"
 pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
@@ -233,7 +233,7 @@ def test_who_waits_is_next_though_another_goes_from_trial_to_trial(here):
     """A search has only milliseconds between two of its trials."""
     source = """
 import sys, time
-from pitstop.tune.turns import my_turn
+from pitstop.tune.runs.machine_lock import my_turn
 for turn in range(200):
     with my_turn():
         print(turn, flush=True)
@@ -250,13 +250,13 @@ for turn in range(200):
 
 
 def test_the_turns_of_others_cost_nobody_s_budget(here):
-    begun, ours = time.monotonic(), turns.clock()
+    begun, ours = time.monotonic(), machine_lock.clock()
     with my_turn():
         waiting = threading.Thread(target=lambda: my_turn().__enter__())
         waiting.start()
         time.sleep(1.0)
     waiting.join()
-    waited_s = (time.monotonic() - begun) - (turns.clock() - ours)
+    waited_s = (time.monotonic() - begun) - (machine_lock.clock() - ours)
     assert 0.5 < waited_s < time.monotonic() - begun
 
 

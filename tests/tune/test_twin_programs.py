@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 from pitstop.tune.bench.bench import Kind, LiveBench, Pace
 from pitstop.tune.bench.process import Start
 from pitstop.tune.bench.questions import CALL, STEP, BenchPlan
-from pitstop.tune.track import RunError
+from pitstop.tune.checked import RunError
 
 pytestmark = pytest.mark.slow  # real processes: `make test-slow`
 

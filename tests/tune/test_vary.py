@@ -5,8 +5,8 @@ import pytest
 from pitstop.compare.quantities import Sample
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence, Step
-from pitstop.tune.costs import Costs
-from pitstop.tune.track import RunError
+from pitstop.tune.checked import RunError
+from pitstop.tune.runs.costs import Costs
 from pitstop.tune.vary import Vary, affordable, others, parse, sweep, table, verdict, with_value
 
 

@@ -13,9 +13,9 @@ from pitstop.tune.bench.bench import LiveBench, Pace
 from pitstop.tune.bench.process import Start
 from pitstop.tune.bench.questions import CALL, STEP, BenchPlan
 from pitstop.tune.change import load_plugins
+from pitstop.tune.checked import RunError
 from pitstop.tune.plan import Wanted
 from pitstop.tune.search.numbers import Numbers
-from pitstop.tune.track import RunError
 
 pytestmark = pytest.mark.slow  # real processes: `make test-slow`
 

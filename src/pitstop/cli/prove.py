@@ -15,7 +15,7 @@ from pitstop.prove.proof import Asked, prove
 from pitstop.prove.story import tell
 from pitstop.tune.change import Goal
 from pitstop.tune.first_run import check_that_files_are_safe
-from pitstop.tune.guard import FLOORS
+from pitstop.tune.guard.verdict import FLOORS
 from pitstop.tune.pit_stop import ended_as_by_ctrl_c, own_quantities
 from pitstop.tune.screen import screen
 from pitstop.tune.session import BUDGET_MINUTES

@@ -16,8 +16,8 @@ from pitstop.profile import launch
 from pitstop.profile.options import Options
 from pitstop.profile.reached import why_unseen
 from pitstop.tune.change import find_change
+from pitstop.tune.checked import label
 from pitstop.tune.plan import BEGIN, Outcome, Plan, Wanted, read_outcomes
-from pitstop.tune.track import label
 from pitstop.tune.tuned import read_tuned
 
 EXAMPLES = """\b

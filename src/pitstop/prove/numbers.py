@@ -13,9 +13,9 @@ from pitstop.core.comparison import Parted
 from pitstop.core.units import count
 from pitstop.prove.parted import first_module, gradients_parted
 from pitstop.prove.sides import AS_A_CHANGE, EDIT, Sides
+from pitstop.tune.guard.readings import Readings
+from pitstop.tune.guard.referee import SEED, Referee
 from pitstop.tune.plan import LEARNING_STEPS, Plan
-from pitstop.tune.readings import Readings
-from pitstop.tune.referee import SEED, Referee
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from pitstop.core.comparison import Parted
 from pitstop.core.units import precise_percent
-from pitstop.tune.readings import Early, Readings
+from pitstop.tune.guard.readings import Early, Readings
+from pitstop.tune.guard.twins import BIASED_ALL, BIASED_COARSE, NOISY, NOISY_COARSE, TIMES
 from pitstop.tune.search.numbers import STILL
-from pitstop.tune.twins import BIASED_ALL, BIASED_COARSE, NOISY, NOISY_COARSE, TIMES
 
 HALF = "float16"  # its gradients may still be scaled, by a number of the scaler's own
 OTHER_OUTPUT = 1e-3  # of what a module returns: rounding in float32 stays far below it

@@ -15,19 +15,19 @@ from pitstop.prove.sides import EDIT, Sides, both
 from pitstop.prove.story import Proof
 from pitstop.prove.trees import Trees, check_script, lay_out
 from pitstop.prove.verdict import judged
-from pitstop.tune import costs
 from pitstop.tune.change import Goal
-from pitstop.tune.costs import WARMUP, Costs
+from pitstop.tune.checked import RunError
 from pitstop.tune.first_run import STEPS, check_run, costs_of
 from pitstop.tune.plan import Plan
+from pitstop.tune.ruled_out import own_precision
+from pitstop.tune.runs import costs
+from pitstop.tune.runs.costs import WARMUP, Costs
 from pitstop.tune.runs.fresh import Course
+from pitstop.tune.runs.machine_lock import clock
+from pitstop.tune.runs.trials import COMPILED, Settings, TrialRun, run_trial
 from pitstop.tune.sandbox import folders
 from pitstop.tune.sandbox.copied_tree import Tree
 from pitstop.tune.screen import Screen
-from pitstop.tune.seen import own_precision
-from pitstop.tune.track import RunError
-from pitstop.tune.trials import COMPILED, Settings, TrialRun, run_trial
-from pitstop.tune.turns import clock
 
 NUMBERS_RUNS = 2  # fresh runs that the numbers take at least
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pitstop.compare.quantities import Sample
 from pitstop.core.errors import PitstopError
 from pitstop.tune.change import Change
+from pitstop.tune.checked import Changes, RunError
+from pitstop.tune.guard.readings import Readings
 from pitstop.tune.plan import Plan, Wanted
-from pitstop.tune.readings import Readings
 from pitstop.tune.runs.fresh import Course, FreshRuns
-from pitstop.tune.track import Changes, RunError
-from pitstop.tune.trials import TrialRun
+from pitstop.tune.runs.trials import TrialRun
 
 EDIT: Changes = (Wanted("edit"),)  # the edit, as if it were one of tune's changes
 AS_A_CHANGE = Change("edit", "rounding", ("time", "memory"), "", lambda _: None)

@@ -3,9 +3,11 @@
 pit_stop.py   the whole story: a first look, what to try, the search, what came of it
 search/       what to try next, and what to keep
 bench/        one process of the script, in which all that can be switched is tried
-twins.py      whether the numbers of steps that happened twice are the same
+inside/       what runs in the script's own process, and what a change may ask of it
+guard/        whether the numbers hold: those of twin steps, those of two runs
 runs/         fresh processes, for what cannot be switched, and for the proof
 sandbox/      what trials may not touch
-changes/      one change per file; permanent/ writes each into the source
-script.py     what a change may ask of the running script
+changes/      one change per file
+left_out/     what an edit would bring that leaves out what nobody needs
+patch/        what was kept, written into the source
 """

@@ -20,7 +20,7 @@ from pitstop.tune.plan import Options
 from pitstop.tune.ranges import NO_RANGES, Range
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 Effect = Literal["exact", "rounding", "other-randomness", "changes-training"]
 Goal = Literal["time", "memory"]

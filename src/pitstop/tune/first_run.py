@@ -8,15 +8,15 @@ from statistics import median
 from pitstop.core.errors import PitstopError
 from pitstop.core.report import Report
 from pitstop.core.units import count
-from pitstop.tune import costs
-from pitstop.tune.costs import WARMUP, Costs
 from pitstop.tune.plan import Plan
+from pitstop.tune.runs import costs
+from pitstop.tune.runs.costs import WARMUP, Costs
+from pitstop.tune.runs.trials import COMPILED, Settings, TrialRun, run_trial
 from pitstop.tune.sandbox import landlock
 from pitstop.tune.sandbox.refusals import REMEDY
 from pitstop.tune.sandbox.written_files import Written
 from pitstop.tune.screen import Screen
 from pitstop.tune.session import Session
-from pitstop.tune.trials import COMPILED, Settings, TrialRun, run_trial
 
 PROFILE = "profile"  # its recording, in the folder of the search
 STEPS = 14  # warm-up, undisturbed ones before and after, and the two looked at closely

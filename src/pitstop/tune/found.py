@@ -7,7 +7,7 @@ from pitstop.compare.quantities import Quantity
 from pitstop.core.comparison import Comparison
 from pitstop.core.trial import Trial
 from pitstop.tune.change import Goal
-from pitstop.tune.track import Changes
+from pitstop.tune.checked import Changes
 
 
 @dataclass(frozen=True, slots=True)

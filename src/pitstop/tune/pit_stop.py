@@ -23,26 +23,26 @@ from pitstop.tune import vary
 from pitstop.tune.bench.bench import LiveBench, Pace
 from pitstop.tune.bench.process import Start
 from pitstop.tune.bench.questions import CALL, STEP, BenchPlan
-from pitstop.tune.busy import busy
 from pitstop.tune.change import Change, load_changes, load_plugins
-from pitstop.tune.costs import Costs
+from pitstop.tune.checked import Changes, RunError
 from pitstop.tune.first_run import PROFILE, Diagnose, first_run, look_closely
 from pitstop.tune.found import Asked, Edits, Found, Listener, leading
 from pitstop.tune.left_out.proved import proved_edits
-from pitstop.tune.patch import write_patch
+from pitstop.tune.patch.patch import write_patch
 from pitstop.tune.plan import Plan, Wanted
+from pitstop.tune.report import About, proved, tell
+from pitstop.tune.ruled_out import own_precision, steps_of_epoch
+from pitstop.tune.runs.busy import busy
+from pitstop.tune.runs.costs import Costs
 from pitstop.tune.runs.fresh import Course, FreshRuns
+from pitstop.tune.runs.machine_lock import clock
+from pitstop.tune.runs.trials import COMPILED
 from pitstop.tune.sandbox import folders
 from pitstop.tune.screen import Screen
 from pitstop.tune.search.order import Candidate, Candidates, Choice, choose, facts_of
 from pitstop.tune.search.search import Search
-from pitstop.tune.seen import own_precision, steps_of_epoch
 from pitstop.tune.session import Session
-from pitstop.tune.story import About, proved, tell
-from pitstop.tune.track import Changes, RunError
-from pitstop.tune.trials import COMPILED
 from pitstop.tune.tuned import Origin, write_tuned
-from pitstop.tune.turns import clock
 
 WAITS = 0.2  # of the step: so long a wait for data hides what other changes bring
 TUNED = "tuned.toml"

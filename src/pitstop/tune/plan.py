@@ -14,9 +14,7 @@ from typing import Any
 Value = str | int | float | bool
 Options = Mapping[str, Value]
 
-BEGIN = (
-    "pitstop.tune.script:begin"  # what ``profile`` is asked to call, with a plan as its argument
-)
+BEGIN = "pitstop.tune.inside.script:begin"  # what ``profile`` calls, with a plan
 LEARNING_STEPS = 3  # in which it is looked at: the warm-up, whose time does not count
 CHANGES, BATCHES = "changes.json", "batches.jsonl"
 LEARNING = "learning.jsonl"

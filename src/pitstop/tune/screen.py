@@ -13,9 +13,9 @@ from rich.table import Table
 from pitstop.core.trial import Trial
 from pitstop.core.units import milliseconds
 from pitstop.report.to_terminal import STYLES
+from pitstop.tune.checked import label
 from pitstop.tune.found import Found
-from pitstop.tune.story import said
-from pitstop.tune.track import label
+from pitstop.tune.report import said
 
 REFRESHES = 4  # in a second
 

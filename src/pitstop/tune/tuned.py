@@ -18,8 +18,8 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.reading import read_regular
 from pitstop.tune import ranges
 from pitstop.tune.change import find_change
+from pitstop.tune.checked import Changes
 from pitstop.tune.plan import Value, Wanted
-from pitstop.tune.track import Changes
 
 SCHEMA = 1  # raise it when a key is renamed, removed or changes its meaning
 LARGEST_BYTES = 65_536  # a hundred changes have room in it; what is larger is not ours

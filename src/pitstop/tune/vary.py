@@ -13,8 +13,8 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.report import Table
 from pitstop.core.units import change, count
 from pitstop.report.wording import comparison_row, interval
-from pitstop.tune.costs import Costs
-from pitstop.tune.track import RunError
+from pitstop.tune.checked import RunError
+from pitstop.tune.runs.costs import Costs
 
 RATE = "samples"
 COLUMNS = ("verdict", "step", "per second", "change", "interval", "peak memory", "note")

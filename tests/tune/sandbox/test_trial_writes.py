@@ -6,8 +6,8 @@ import textwrap
 import pytest
 
 from pitstop.tune.plan import Plan
+from pitstop.tune.runs.trials import Settings, run_trial
 from pitstop.tune.sandbox import landlock
-from pitstop.tune.trials import Settings, run_trial
 
 pytestmark = [
     pytest.mark.slow,  # real processes by the dozen: `make test-slow`

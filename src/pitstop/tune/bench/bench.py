@@ -10,11 +10,11 @@ from pitstop.core.trial import Verdict
 from pitstop.core.units import minutes
 from pitstop.tune.bench.process import EndedError, Process, Start
 from pitstop.tune.bench.questions import BLOCK, TWIN, Answer, Question
-from pitstop.tune.looks import tell_enough
+from pitstop.tune.checked import Changes, RunError, label
+from pitstop.tune.guard.twins import Twins
 from pitstop.tune.plan import Outcome
-from pitstop.tune.track import Changes, RunError, label
-from pitstop.tune.turns import clock
-from pitstop.tune.twins import Twins
+from pitstop.tune.runs.looks import tell_enough
+from pitstop.tune.runs.machine_lock import clock
 
 SLOWEST = 10  # times as long as the usual step: such a change is none, and may hang
 HANGS_S = 60.0  # what a question may take beside that; a compiler has what is left of the budget

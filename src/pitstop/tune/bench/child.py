@@ -33,12 +33,12 @@ from pitstop.tune.bench.questions import (
 from pitstop.tune.bench.state import Generators, Living, Snapshot, fits_on_gpu, seed_all
 from pitstop.tune.bench.watching import Watching
 from pitstop.tune.change import find_change
-from pitstop.tune.device import empty_queue
-from pitstop.tune.made import Made
-from pitstop.tune.models import Models
-from pitstop.tune.numbers import set_seeds, tensors_in
+from pitstop.tune.inside.device import empty_queue
+from pitstop.tune.inside.made import Made
+from pitstop.tune.inside.models import Models
+from pitstop.tune.inside.numbers import set_seeds, tensors_in
+from pitstop.tune.inside.script import Action, Script
 from pitstop.tune.plan import Plan
-from pitstop.tune.script import Action, Script
 
 KNOWN_AFTER = 10_000  # calls without a new model: data may be prepared by others for long
 TRIES = 4  # to repeat a step that no epoch begins in, or a block

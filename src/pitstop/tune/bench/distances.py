@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pitstop.core.units import count
 from pitstop.tune.bench.state import Living, Snapshot
-from pitstop.tune.numbers import RELATIVE
+from pitstop.tune.inside.numbers import RELATIVE
 
 SMALL = 1e-12  # beside this a number is nothing
 BIAS = "bias"  # how much longer or shorter the second pass is along the first; signed

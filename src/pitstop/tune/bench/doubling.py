@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 from pitstop import internals
 from pitstop.profile.patch import Undo, patch
 from pitstop.tune.bench.state import Generators
-from pitstop.tune.device import empty_queue
+from pitstop.tune.inside.device import empty_queue
 
 
 class _Stream:

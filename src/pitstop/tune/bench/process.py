@@ -16,9 +16,9 @@ from pitstop.compare.record import COMPLAINED, PRINTED, Recording
 from pitstop.profile import guardian, launch, runs
 from pitstop.profile.options import UNKNOWN, Options, StepEnds
 from pitstop.tune.bench.questions import BEGIN, Answer, BenchPlan, Question, answer_of
-from pitstop.tune.endings import Ending, ending
+from pitstop.tune.runs.endings import Ending, ending
+from pitstop.tune.runs.trials import Settings, place
 from pitstop.tune.sandbox.refusals import explained
-from pitstop.tune.trials import Settings, place
 
 LISTENS_S = 0.1  # between two looks whether the process still lives
 ENDS_S = 2.0  # that a process gets to end by itself before it is killed

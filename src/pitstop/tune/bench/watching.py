@@ -10,8 +10,8 @@ from torch import Tensor
 from pitstop.profile.origins import in_backward
 from pitstop.profile.patch import Undo, patch
 from pitstop.tune.bench.outside import Outside
-from pitstop.tune.models import Models
-from pitstop.tune.numbers import tensors_in
+from pitstop.tune.inside.models import Models
+from pitstop.tune.inside.numbers import tensors_in
 
 MOST_CALLS = 32  # of models in a step, whose inputs are looked at
 ALIKE = 1e-3  # share by which what is computed before a call may differ, where sums are not exact

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from pitstop.tune.change import When, change
 from pitstop.tune.plan import Options
-from pitstop.tune.seen import steady_memory
+from pitstop.tune.ruled_out import steady_memory
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 OLD, NEW = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 RENAMED = (2, 9)  # the version of torch that knows the new name, and warns of the old one

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from pitstop.tune.change import When, change
-from pitstop.tune.seen import no_need_of_autocast, only_emulated
+from pitstop.tune.ruled_out import no_need_of_autocast, only_emulated
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 
 @change(
@@ -22,6 +22,6 @@ def bf16(script: "Script") -> None:
     It pays where matrix products or memory traffic of activations take the step. bfloat16 has the
     range of float32, so no gradient scaler is needed, but only 8 bits of mantissa.
     """
-    from pitstop.tune.autocast import Autocast  # noqa: PLC0415 needs torch
+    from pitstop.tune.inside.autocast import Autocast  # noqa: PLC0415 needs torch
 
     Autocast(script, script.torch.bfloat16)

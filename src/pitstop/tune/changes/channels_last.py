@@ -5,11 +5,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pitstop.tune.change import When, change
-from pitstop.tune.kernels import METHODS
-from pitstop.tune.seen import no_convolution
+from pitstop.tune.inside.kernels import METHODS
+from pitstop.tune.ruled_out import no_convolution
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 CONVOLUTIONS = ("Conv2d", "Conv3d", "ConvTranspose2d", "ConvTranspose3d")
 

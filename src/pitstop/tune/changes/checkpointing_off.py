@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pitstop.tune.change import When, change
-from pitstop.tune.seen import no_checkpoint
+from pitstop.tune.ruled_out import no_checkpoint
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 OF_CHECKPOINT = {
     "use_reentrant",

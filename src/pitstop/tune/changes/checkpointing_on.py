@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pitstop.tune.change import When, change
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 
 @change(

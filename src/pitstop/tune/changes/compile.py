@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pitstop.tune.change import Facts, When, change
+from pitstop.tune.compile_cost import blocks, never_pays, no_compiler, seconds
 from pitstop.tune.plan import Options
 from pitstop.tune.ranges import OneOf
-from pitstop.tune.seen import compiles_itself, no_checkpoint, one_shape, waits_for_launches
-from pitstop.tune.to_compile import blocks, never_pays, no_compiler, seconds
+from pitstop.tune.ruled_out import compiles_itself, no_checkpoint, one_shape, waits_for_launches
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 Function = Callable[..., Any]
 Compiled = Callable[[Function], Function]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
 from pitstop.tune.ranges import OneOf
-from pitstop.tune.seen import launches_in_time
+from pitstop.tune.ruled_out import launches_in_time
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 ENOUGH = 16  # calls of each; by then a graph has been captured, or will never be
 RARE = 0.5  # of the calls, at most: as many are the first of their kind where each is another

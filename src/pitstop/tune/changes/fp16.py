@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from pitstop.tune.change import When, change
-from pitstop.tune.seen import no_need_of_autocast
+from pitstop.tune.ruled_out import no_need_of_autocast
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 
 @change(
@@ -25,8 +25,8 @@ def fp16(script: "Script") -> None:
     loss, and a step whose gradients overflow is skipped. A script that reads gradients itself,
     other than by torch's clipping, reads them scaled.
     """
-    from pitstop.tune.autocast import Autocast  # noqa: PLC0415 needs torch
-    from pitstop.tune.scaling import Scaling  # noqa: PLC0415 likewise
+    from pitstop.tune.inside.autocast import Autocast  # noqa: PLC0415 needs torch
+    from pitstop.tune.inside.scaling import Scaling  # noqa: PLC0415 likewise
 
     Autocast(script, script.torch.float16)
     Scaling(script)

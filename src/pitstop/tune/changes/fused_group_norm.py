@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from pitstop.tune.change import When, change
-from pitstop.tune.seen import no_group_norm
+from pitstop.tune.ruled_out import no_group_norm
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 
 @change(

@@ -6,10 +6,10 @@ from weakref import WeakKeyDictionary
 
 from pitstop.core.evidence import Evidence
 from pitstop.tune.change import When, change
-from pitstop.tune.seen import LITTLE
+from pitstop.tune.ruled_out import LITTLE
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 FUSED = ("Adam", "AdamW", "SGD", "Adagrad")
 CHOICES = ("fused", "foreach", "capturable", "differentiable")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
 from pitstop.tune.ranges import OneOf
-from pitstop.tune.seen import no_graph
+from pitstop.tune.ruled_out import no_graph
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 RANGES = {"mode": OneOf(("inference", "no-grad"))}
 
 

@@ -8,7 +8,7 @@ from pitstop.tune.left_out import wanted
 from pitstop.tune.plan import Options
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 
 def variants(facts: Facts) -> Iterator[Options]:

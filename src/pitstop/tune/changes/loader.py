@@ -10,10 +10,10 @@ from pitstop.core.evidence import Evidence
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
 from pitstop.tune.ranges import Whole
-from pitstop.tune.seen import data_is_there
+from pitstop.tune.ruled_out import data_is_there
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 MOST_WORKERS = 16  # more than that only fill memory
 TRIED = 3  # numbers of workers: all cores, half of them, a quarter

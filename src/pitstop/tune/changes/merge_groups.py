@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from pitstop.core.evidence import Evidence
 from pitstop.tune.change import When, change
-from pitstop.tune.seen import LITTLE
+from pitstop.tune.ruled_out import LITTLE
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 
 def useless(evidence: Evidence) -> str:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from pitstop.profile.lines import room_of
 from pitstop.tune.change import When, change
-from pitstop.tune.seen import no_weights_written
+from pitstop.tune.ruled_out import no_weights_written
 
 if TYPE_CHECKING:
     from pitstop.scan.source import Source
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 CALLING = {"_wrapped_call_impl", "_call_impl", "inner"}  # torch's functions that call a module
 OURS = {"profile", "tune"}  # may stand in between, too

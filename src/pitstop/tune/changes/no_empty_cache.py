@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pitstop.tune.change import When, change
-from pitstop.tune.seen import never_emptied
+from pitstop.tune.ruled_out import never_emptied
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 
 @change("exact", toggles=True, when=When(device="cuda", useless=never_emptied, usual=0.05))

@@ -7,10 +7,10 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
 from pitstop.tune.change import When, change
 from pitstop.tune.plan import Options
-from pitstop.tune.seen import data_is_there
+from pitstop.tune.ruled_out import data_is_there
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 
 def takes_s(evidence: Evidence, _: Options) -> float:

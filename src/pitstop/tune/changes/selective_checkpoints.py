@@ -7,10 +7,10 @@ from pitstop.tune.change import Facts, When, change
 from pitstop.tune.changes.checkpointing_off import OF_CHECKPOINT
 from pitstop.tune.plan import Options
 from pitstop.tune.ranges import Number, OneOf
-from pitstop.tune.seen import no_checkpoint
+from pitstop.tune.ruled_out import no_checkpoint
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 KEPT_FOR_MEMORY = 0.25  # of the bytes: the blocks that are cheapest to compute twice free the rest
 GIB = 2**30

@@ -8,7 +8,7 @@ from pitstop.tune.plan import Options
 from pitstop.tune.ranges import Whole
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 RANGES = {"threads": Whole(1, 512)}  # the cores of the largest machines; none needs more
 
 

@@ -10,7 +10,7 @@ from pitstop.tune.plan import Options
 from pitstop.tune.ranges import Number
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 SHARES = (0.5, 0.25)  # of what a picture takes at once: half costs little time, a quarter more
 RANGES = {"share": Number(0.01, 1.0)}

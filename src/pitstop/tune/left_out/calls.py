@@ -38,7 +38,7 @@ from pitstop.tune.left_out.stand_in import Claim, is_needed
 from pitstop.tune.left_out.wanted import CALLS, Known, Lines, Why, read_calls
 
 if TYPE_CHECKING:
-    from pitstop.tune.script import Script
+    from pitstop.tune.inside.script import Script
 
 WATCHED = 2  # the last step that is watched, from 1: the first one builds what is built once
 HELD = 4  # steps with stand-ins after which is looked who keeps them

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pitstop.core.finding import Edit
 from pitstop.scan.edits import line_indent, newline
 from pitstop.scan.source import Function, Source
-from pitstop.tune.built import block_of
-from pitstop.tune.regions import has_lines_alone, indent_unit
+from pitstop.tune.patch.built import block_of
+from pitstop.tune.patch.regions import has_lines_alone, indent_unit
 
 ASSIGNS = (ast.Assign, ast.AnnAssign)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pitstop.core.evidence import Evidence
 from pitstop.core.units import milliseconds
+from pitstop.tune.checked import Changes, RunError
 from pitstop.tune.found import Edits, Found
-from pitstop.tune.patch import Patch, make_patch
+from pitstop.tune.patch.patch import Patch, make_patch
 from pitstop.tune.runs.fresh import Course, FreshRuns
 from pitstop.tune.runs.patched import LEAST, Proof, patched_runs, prove
-from pitstop.tune.track import Changes, RunError
 
 NO_ROOM = "the budget had no room to prove the edits: they are in no patch"
 

@@ -19,15 +19,15 @@ from pitstop.core.units import minutes
 from pitstop.profile.options import UNKNOWN, StepEnds
 from pitstop.profile.runs import About
 from pitstop.tune.change import Change
-from pitstop.tune.costs import WARMUP, Costs
+from pitstop.tune.checked import Changes, Checked, RunError, label
+from pitstop.tune.guard.readings import Readings
+from pitstop.tune.guard.referee import SEED, Referee
 from pitstop.tune.plan import Plan
-from pitstop.tune.readings import Readings
-from pitstop.tune.referee import SEED, Referee
+from pitstop.tune.runs.costs import WARMUP, Costs
+from pitstop.tune.runs.machine_lock import clock
+from pitstop.tune.runs.timed import Timed
+from pitstop.tune.runs.trials import Settings, TrialRun, run_trial
 from pitstop.tune.sandbox.copied_tree import Tree
-from pitstop.tune.track import Changes, Checked, RunError, label
-from pitstop.tune.trials import Settings, TrialRun, run_trial
-from pitstop.tune.turns import clock
-from pitstop.tune.weigh import Timed
 
 HANGS_S = 300.0  # for compilers, beside ten times the usual, but not beyond the budget
 SLOWEST = 10  # times as long as the untouched run: such a change is none, and may hang

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pitstop.compare.pairs import Pairs
-from pitstop.tune.guard import Guarded, Untouched, guard
-from pitstop.tune.readings import Readings
+from pitstop.tune.checked import Changes, RunError
+from pitstop.tune.guard.readings import Readings
+from pitstop.tune.guard.verdict import Guarded, Untouched, guard
 from pitstop.tune.runs.fresh import Course, FreshRuns
+from pitstop.tune.runs.timed import Timed
 from pitstop.tune.sandbox.copied_tree import Tree
-from pitstop.tune.track import Changes, RunError
-from pitstop.tune.weigh import Timed
 
 LEAST = 2  # runs: the numbers of both sides
 MOST_PAIRS = 4  # of fresh runs; each is cut into some blocks

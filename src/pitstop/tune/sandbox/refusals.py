@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pitstop.tune.endings import Ending
+from pitstop.tune.runs.endings import Ending
 
 DENIED = os.strerror(errno.EACCES)
 REMEDY = "give --in-place if trials may write there"

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from pitstop.tune.bench.bench import Bench, Kind
 from pitstop.tune.change import Change, Effect
-from pitstop.tune.guard import FLOORS, Guarded
-from pitstop.tune.track import Changes
-from pitstop.tune.twins import Twins, judge_drawn, judge_exact, judge_rounding
+from pitstop.tune.checked import Changes
+from pitstop.tune.guard.twins import Twins, judge_drawn, judge_exact, judge_rounding
+from pitstop.tune.guard.verdict import FLOORS, Guarded
 
 FEW = 3  # twins: what is wrong shows in any of them, and noise averages out
 MANY = 6  # twins, where random numbers fall elsewhere: the fewest that have a spread

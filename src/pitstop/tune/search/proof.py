@@ -13,10 +13,10 @@ from pitstop.compare.pairs import FEWEST, Pairs, looks_within
 from pitstop.compare.quantities import Sample
 from pitstop.core.comparison import Comparison
 from pitstop.tune.bench.bench import Bench
+from pitstop.tune.checked import Changes, RunError
 from pitstop.tune.found import Asked, Found, Listener, leading
 from pitstop.tune.runs.fresh import GUARDED, Fresh
-from pitstop.tune.track import Changes, RunError
-from pitstop.tune.weigh import Timed, by_blocks
+from pitstop.tune.runs.timed import Timed, by_blocks
 
 
 class Proof:

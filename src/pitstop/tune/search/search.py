@@ -24,16 +24,16 @@ from pitstop.core.trial import Reason, Trial, Verdict
 from pitstop.core.units import milliseconds
 from pitstop.tune.bench.bench import Bench
 from pitstop.tune.change import Change
+from pitstop.tune.checked import Changes, RunError, label
 from pitstop.tune.found import Asked, Found, Listener
-from pitstop.tune.guard import Guarded
+from pitstop.tune.guard.verdict import Guarded
 from pitstop.tune.plan import Wanted
 from pitstop.tune.runs.fresh import GUARDED, Fresh
+from pitstop.tune.runs.timed import Timed, by_blocks, by_memory, by_time, crowded
 from pitstop.tune.search.numbers import Numbers
 from pitstop.tune.search.order import Candidate, rival, spared
 from pitstop.tune.search.proof import Proof
 from pitstop.tune.search.what_if import WhatIfs
-from pitstop.tune.track import Changes, RunError, label
-from pitstop.tune.weigh import Timed, by_blocks, by_memory, by_time, crowded
 
 BLOCKS = 40  # steps of a trial: some twins, and six pairs of blocks
 WAITED = (

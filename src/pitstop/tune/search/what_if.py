@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from pitstop.core.trial import Trial
 from pitstop.tune.bench.bench import Bench
+from pitstop.tune.checked import Changes, RunError, label
 from pitstop.tune.found import Listener, WhatIf
-from pitstop.tune.guard import Guarded
+from pitstop.tune.guard.verdict import Guarded
 from pitstop.tune.plan import Wanted
+from pitstop.tune.runs.timed import Timed, by_blocks, by_time
 from pitstop.tune.search.numbers import Numbers
 from pitstop.tune.search.order import Candidate
-from pitstop.tune.track import Changes, RunError, label
-from pitstop.tune.weigh import Timed, by_blocks, by_time
 
 TWINS = 12  # of all together: what is used every tenth step shows
 FEW = 3  # twins of one place alone

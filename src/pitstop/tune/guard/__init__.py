@@ -1,0 +1,1 @@
+"""Guard: whether the numbers of a changed run, or of steps that happened twice, are the same."""
