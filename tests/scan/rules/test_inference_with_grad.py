@@ -30,6 +30,8 @@ def found_in(text):
         "model.eval()\nfor x in train_loader:\n    model(x).backward()",
         "def go(y):\n    y.backward()\n\ndef evaluate(m, x):\n    m.eval()\n    go(m(x))",
         "def evaluate(m, x):\n    m.eval()\n    y = m(x)\n    return torch.autograd.grad(y, x)",
+        "class Loss(torch.nn.Module):\n    def forward(self, x):\n"
+        "        self.net.eval()\n        return self.net(x)",  # the loss is differentiated
     ],
 )
 def test_leaves_alone(text):

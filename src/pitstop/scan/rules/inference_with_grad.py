@@ -44,6 +44,8 @@ def inference_with_grad(source: Source) -> Iterator[Finding]:
         network = evaluated_network(source, evaluated)
         if function in seen or evaluated.args or network is None:
             continue
+        if _is_a_part(function):
+            continue
         call = _first_run(source, source.name_of(network), evaluated, function)
         if call is None or is_off(source, function) or is_off_in_class(source, call):
             continue
@@ -53,6 +55,11 @@ def inference_with_grad(source: Source) -> Iterator[Finding]:
         message = f"`{ast.unparse(network)}` is in evaluation mode, yet runs with gradients on."
         fix = _decorated(source, function) if function else _switched(source, evaluated)
         yield source.finding(call, message, fix, changes=("inference-mode",))
+
+
+def _is_a_part(function: Function | None) -> bool:
+    """Whether it is a ``forward``: a larger network may learn through the frozen one."""
+    return function is not None and function.name in ("forward", "__call__")
 
 
 def _first_run(
