@@ -25,9 +25,9 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from pitstop.profile.hooks import install
-from pitstop.profile.options import Options
-from pitstop.profile.recorder import Recorder
+from pitstop.profile.hooks.hooks import install
+from pitstop.profile.record.recorder import Recorder
+from pitstop.profile.start.options import Options
 
 STEPS = 40  # of each half; some 0.3 s, short against the machine's moods
 FIRST = 24  # before these, not counted: the first batches of a run are looked at more closely

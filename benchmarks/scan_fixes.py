@@ -78,8 +78,8 @@ def _compiles(text: str, name: str) -> bool:
 def _diff(scanned: Scanned, copy: Path) -> Iterator[str]:
     for name, (before, after) in scanned.changes.items():
         shown = Path(name).absolute().relative_to(copy.absolute()).as_posix()
-        lines = (text.splitlines(keepends=True) for text in (before, after))
-        yield from difflib.unified_diff(*lines, shown, shown, n=6)
+        old, new = (text.splitlines(keepends=True) for text in (before, after))
+        yield from difflib.unified_diff(old, new, shown, shown, n=6)
 
 
 def run(command: str, copy: Path) -> str:

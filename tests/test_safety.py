@@ -71,7 +71,7 @@ def test_no_command_opens_a_connection(words, tmp_path):
 
 def test_what_reads_recordings_can_run_no_code():
     """Recordings are JSON; these rooms know no format that runs code, and evaluate no text."""
-    for path in [*modules(*READ_RECORDINGS), SOURCE / "profile" / "collect.py"]:
+    for path in [*modules(*READ_RECORDINGS), SOURCE / "profile" / "read" / "collect.py"]:
         assert not CODE & set(imported(path)), path
         calls = [
             each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Call)

@@ -23,8 +23,8 @@ from pitstop.compare.pairs import Pairs
 from pitstop.core.comparison import Comparison
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Step
-from pitstop.profile import runs
-from pitstop.profile.collect import collect
+from pitstop.profile.read import runs
+from pitstop.profile.read.collect import collect
 from pitstop.tune.runs.looks import compared
 
 PITSTOP = [sys.executable, "-m", "pitstop"]

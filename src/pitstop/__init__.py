@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 @contextmanager
 def step() -> Iterator[None]:
     """Mark one step of a loop that ``pitstop profile`` cannot see by itself; else do nothing."""
-    attach = sys.modules.get("pitstop.profile.attach")
+    attach = sys.modules.get("pitstop.profile.start.attach")
     if attach:
         attach.mark(begins=True)
     yield

@@ -11,7 +11,7 @@ from pitstop.compare import record
 from pitstop.core import store
 from pitstop.core.evidence import Evidence, Step
 from pitstop.core.report import Report
-from pitstop.profile.runs import Run
+from pitstop.profile.read.runs import Run
 
 LOOP = """
 import sys

@@ -7,8 +7,8 @@ import pytest
 from pitstop.cli import main
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
-from pitstop.profile import launch
-from pitstop.profile.runs import Run
+from pitstop.profile.read.runs import Run
+from pitstop.profile.start import launch
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_without_any_place_for_a_recording_there_is_one_line(tmp_path, monkeypat
     def read_only(*_, **__):
         raise OSError(errno.EROFS, "Read-only file system", "here")
 
-    monkeypatch.setattr("pitstop.profile.launch.own_folder", read_only)
+    monkeypatch.setattr("pitstop.profile.start.launch.own_folder", read_only)
     monkeypatch.setattr("tempfile.mkdtemp", read_only)
     with pytest.raises(PitstopError, match="here: Read-only file system, nor is there a temporary"):
         launch.new_run_folder(tmp_path, "train.py")

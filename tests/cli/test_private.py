@@ -3,7 +3,7 @@ import stat
 import pytest
 
 from pitstop.core.errors import PitstopError
-from pitstop.profile import launch
+from pitstop.profile.start import launch
 from pitstop.tune import session
 from pitstop.tune.session import Session
 

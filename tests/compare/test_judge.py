@@ -22,7 +22,7 @@ from pitstop.compare.quantities import (
 from pitstop.compare.record import Recording
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence, Line, Loader, Memory, ModuleCall, Step
-from pitstop.profile.runs import About, Run
+from pitstop.profile.read.runs import About, Run
 
 UNKNOWN = About()
 WOBBLE = (0.0, 0.2, -0.1, 0.1, -0.2, 0.0)  # of six runs, in milliseconds

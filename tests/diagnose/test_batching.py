@@ -1,7 +1,7 @@
 import pytest
 
 from diagnose.builders import line, operation
-from pitstop.diagnose.batching import paid_once_ms
+from pitstop.diagnose.facts.batching import paid_once_ms
 
 
 def convolution(pictures, weights, calls=1):

@@ -4,9 +4,9 @@ import pytest
 
 from diagnose.builders import backward_passes, call, line, operation, recording, work
 from pitstop.core.ledger import Row
-from pitstop.diagnose.calls import backward_passes as passes_of
-from pitstop.diagnose.calls import call_tree, calling_lines, labels, pattern, repeats, stretch
-from pitstop.diagnose.operations import UNTIED
+from pitstop.diagnose.facts.calls import backward_passes as passes_of
+from pitstop.diagnose.facts.calls import call_tree, calling_lines, labels, pattern, repeats, stretch
+from pitstop.diagnose.facts.operations import UNTIED
 
 
 def groups(*calls, passes=1):

@@ -2,7 +2,7 @@ import pytest
 
 from pitstop.core.evidence import Evidence, Settings
 from pitstop.core.machine import Limits, Machine
-from pitstop.diagnose.ceilings import by_the_ceilings
+from pitstop.diagnose.ledger.ceilings import by_the_ceilings
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from pitstop.diagnose.compiling import first_words
+from pitstop.diagnose.facts.compiling import first_words
 
 
 @pytest.mark.parametrize(

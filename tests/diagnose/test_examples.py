@@ -16,9 +16,9 @@ from pitstop.core.machine import Limits, Machine, Package
 from pitstop.core.rule import example, load_rules
 from pitstop.diagnose.rank import diagnose
 from pitstop.diagnose.recording import Recording
-from pitstop.profile.collect import collect
-from pitstop.profile.host import HostMeter
-from pitstop.profile.options import Options
+from pitstop.profile.read.collect import collect
+from pitstop.profile.record.host import HostMeter
+from pitstop.profile.start.options import Options
 
 torch = pytest.importorskip("torch")
 
@@ -34,12 +34,13 @@ HEAD = "import pathlib, time\nimport torch\nfrom torch import nn\ntorch.manual_s
 @pytest.fixture
 def recorded(tmp_path, monkeypatch):
     """Run a script in this process, all hooks on; what was recorded of it."""
-    from pitstop.profile import hooks, recorder
+    from pitstop.profile.hooks import hooks
+    from pitstop.profile.record import recorder
 
     # Other tests of this process may have compiled something, and then nobody looks closely.
-    monkeypatch.setattr("pitstop.profile.inspector.compiled_anything", lambda: False)
+    monkeypatch.setattr("pitstop.profile.inspect.inspector.compiled_anything", lambda: False)
 
-    monkeypatch.setattr("pitstop.profile.host.EVERY_SECONDS", 0.05)
+    monkeypatch.setattr("pitstop.profile.record.host.EVERY_SECONDS", 0.05)
 
     def run(text):
         folder = tmp_path / str(len(list(tmp_path.iterdir())))

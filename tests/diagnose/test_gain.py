@@ -1,6 +1,6 @@
 from pitstop.core.finding import Finding
 from pitstop.core.ledger import Ledger, Row
-from pitstop.diagnose.gain import at_most, gain
+from pitstop.diagnose.ledger.gain import at_most, gain
 
 LEDGER = Ledger(100.0, "cuda", (Row("above", 70.0), Row("floor", 30.0)))
 

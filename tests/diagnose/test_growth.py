@@ -2,7 +2,7 @@ import pytest
 
 from diagnose.builders import recording, steps, without_ledger
 from pitstop.core.evidence import Memory
-from pitstop.diagnose.growth import growth_bytes
+from pitstop.diagnose.facts.growth import growth_bytes
 
 
 def growth(*sizes, gpu=(), since=1.0):

@@ -15,7 +15,7 @@ from pitstop.core.evidence import (
     Zeroed,
 )
 from pitstop.core.machine import Limits
-from pitstop.diagnose.ledger import account
+from pitstop.diagnose.ledger.ledger import account
 
 HERE, THERE = Line("/a/model.py", 10, "forward"), Line("/a/train.py", 20, "main")
 GPU = Limits("cuda:0", copy_bytes_per_s=1e12, fp32_flops=1e12, tf32_flops=4e12, bf16_flops=1e13)

@@ -11,9 +11,9 @@ import pytest
 from pitstop.core.machine import Machine
 from pitstop.diagnose.rank import diagnose
 from pitstop.diagnose.recording import Recording
-from pitstop.profile import launch
-from pitstop.profile.collect import collect
-from pitstop.profile.options import Options
+from pitstop.profile.read.collect import collect
+from pitstop.profile.start import launch
+from pitstop.profile.start.options import Options
 
 pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
 

@@ -6,9 +6,9 @@ from diagnose.builders import line, recording, steps, without_ledger
 from pitstop.core.evidence import Evidence, Kernel, Memory, Step
 from pitstop.core.finding import Finding, Span
 from pitstop.core.ledger import Row
-from pitstop.diagnose.place import near
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.story import tell
+from pitstop.diagnose.told.place import near
+from pitstop.diagnose.told.report import tell
 
 
 def table(report, title):

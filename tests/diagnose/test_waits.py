@@ -6,7 +6,7 @@ from diagnose.builders import line, operation, sampled, steps
 from pitstop.core.evidence import Evidence
 from pitstop.core.ledger import Row
 from pitstop.core.machine import Limits
-from pitstop.diagnose.waits import with_lines
+from pitstop.diagnose.facts.waits import with_lines
 
 MIB = 2**20
 LIMITS = Limits("cuda:0", pageable_bytes_per_s=1e9)  # a MiB a millisecond, nearly

@@ -20,17 +20,17 @@ import msgspec
 from pitstop.core import store
 from pitstop.core.evidence import Kernel, Line, Sampled
 from pitstop.core.machine import Machine
-from pitstop.diagnose.attention import attentions
-from pitstop.diagnose.attention import home as home_of
-from pitstop.diagnose.calls import call_tree, repeats
-from pitstop.diagnose.ledger import COPIES
-from pitstop.diagnose.operations import short, tensors
+from pitstop.diagnose.facts.attention import attentions
+from pitstop.diagnose.facts.attention import home as home_of
+from pitstop.diagnose.facts.calls import call_tree, repeats
+from pitstop.diagnose.facts.operations import short, tensors
+from pitstop.diagnose.facts.tiles import CUTS
+from pitstop.diagnose.ledger.ledger import COPIES
+from pitstop.diagnose.ledger.samples import on_cpu
 from pitstop.diagnose.rank import diagnose
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.samples import on_cpu
-from pitstop.diagnose.tiles import CUTS
-from pitstop.profile.collect import collect
-from pitstop.profile.runs import load
+from pitstop.profile.read.collect import collect
+from pitstop.profile.read.runs import load
 
 LARGEST_BYTES = 900_000  # of a file in the repository
 THRESHOLDS_US = (1, 4, 16, 64, 256, 1024, 4096)  # an operation or call below is summed

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pitstop.profile import runs
-from pitstop.profile.collect import collect
+from pitstop.profile.read import runs
+from pitstop.profile.read.collect import collect
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
@@ -97,7 +97,7 @@ def test_the_line_that_waits_is_named(evidence):
 
 
 def test_what_is_recorded_in_the_first_milliseconds_can_be_written(tmp_path):
-    from pitstop.profile.meters import Meter
+    from pitstop.profile.record.meters import Meter
 
     meter = Meter()
     rows = meter.complete([10], [meter.keep(torch.ones((), device="cuda"))])

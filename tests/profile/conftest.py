@@ -12,10 +12,10 @@ import pytest
 
 from inspecting import LOOP
 from pitstop.core.evidence import Evidence
-from pitstop.profile import runs
-from pitstop.profile.collect import collect
-from pitstop.profile.inspection import read_inspection
-from pitstop.profile.options import Options
+from pitstop.profile.read import runs
+from pitstop.profile.read.collect import collect
+from pitstop.profile.read.inspection import read_inspection
+from pitstop.profile.start.options import Options
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -98,7 +98,8 @@ def unharmed(bare, profiled):
 @pytest.fixture
 def recording(tmp_path):
     """A recorder with all hooks, in this process."""
-    from pitstop.profile import hooks, recorder
+    from pitstop.profile.hooks import hooks
+    from pitstop.profile.record import recorder
 
     found = recorder.Recorder(Options(str(tmp_path), inspect=0))
     found.undo = hooks.install(found)
@@ -109,10 +110,10 @@ def recording(tmp_path):
 @pytest.fixture
 def inspected(tmp_path, monkeypatch):
     """Run a script of these parts; its evidence, and the number of each line that ends ``# x``."""
-    from pitstop.profile.scope import Scope
+    from pitstop.profile.steps.scope import Scope
 
     # Other tests of this process may have compiled something, and then nobody looks closely.
-    monkeypatch.setattr("pitstop.profile.inspector.compiled_anything", lambda: False)
+    monkeypatch.setattr("pitstop.profile.inspect.inspector.compiled_anything", lambda: False)
 
     def run(before, step):
         text = LOOP.replace("BEFORE", before).replace("STEP", step.strip().replace("\n", "\n    "))

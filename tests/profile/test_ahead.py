@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pitstop.profile.ahead import will_train
+from pitstop.profile.steps.ahead import will_train
 
 SCRIPTS = {
     "latents are cached before the training": (
@@ -130,7 +130,7 @@ def test_the_code_ahead_tells(name, tmp_path, monkeypatch):
     module.trainer = SimpleNamespace(fit=lambda now: now())
     monkeypatch.setitem(sys.modules, "script", module)
     monkeypatch.setattr(
-        "pitstop.profile.ahead.origin_of", lambda each: "user" * (each == str(path))
+        "pitstop.profile.steps.ahead.origin_of", lambda each: "user" * (each == str(path))
     )
     with contextlib.suppress(Exception):  # the training itself is none
         exec(compile(text, str(path), "exec"), vars(module))

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from pitstop.profile.caches import caches
+from pitstop.profile.record.caches import caches
 
 
 class Clips:

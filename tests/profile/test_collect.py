@@ -2,7 +2,7 @@
 
 import json
 
-from pitstop.profile.collect import collect
+from pitstop.profile.read.collect import collect
 
 
 def test_a_loader_that_told_less_in_an_older_release_is_read(tmp_path):

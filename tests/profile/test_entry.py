@@ -11,9 +11,9 @@ import pytest
 
 import pitstop
 from pitstop.core.errors import PitstopError
-from pitstop.profile.launch import Apart, command_line, run
-from pitstop.profile.options import Options
-from pitstop.profile.reached import why_unseen
+from pitstop.profile.start.launch import Apart, command_line, run
+from pitstop.profile.start.options import Options
+from pitstop.profile.start.reached import why_unseen
 
 SEEN = "pitstop saw it"
 # Stands for torch: what matters here is when its code runs, not what it does.
@@ -280,7 +280,7 @@ def test_when_we_are_killed_the_script_may_save_and_ends_with_all_that_it_starte
     (tmp_path / "script.py").write_text(FAMILY)
     begin = (
         "import sys\n"
-        "from pitstop.profile.launch import Options, run\n"
+        "from pitstop.profile.start.launch import Options, run\n"
         f"run([sys.executable, 'script.py'], Options({str(tmp_path)!r}, record=False))"
     )
     with subprocess.Popen(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pitstop.profile import runs
-from pitstop.profile.collect import collect
+from pitstop.profile.read import runs
+from pitstop.profile.read.collect import collect
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from pitstop.profile import runs
-from pitstop.profile.collect import collect
-from pitstop.profile.launch import run
-from pitstop.profile.options import Options
+from pitstop.profile.read import runs
+from pitstop.profile.read.collect import collect
+from pitstop.profile.start.launch import run
+from pitstop.profile.start.options import Options
 
 pytest.importorskip("torch")
 
@@ -139,7 +139,7 @@ FULL = (  # as soon as torch, which writes files of its own, has been imported a
     "if step == 1: import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))"
 )
 BROKEN = (
-    "import torch, pitstop.profile.recorder as r\n"
+    "import torch, pitstop.profile.record.recorder as r\n"
     "def broken(*_): raise ZeroDivisionError('planted')\n"
     "r.Recorder._write_slice = broken\n"
 )

@@ -9,9 +9,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch._dynamo.testing import CompileCounter  # noqa: E402
 
-from pitstop.profile.collect import collect  # noqa: E402
-from pitstop.profile.lines import origin_of  # noqa: E402
-from pitstop.profile.sampler import _inside  # noqa: E402
+from pitstop.profile.read.collect import collect  # noqa: E402
+from pitstop.profile.record.sampler import _inside  # noqa: E402
+from pitstop.profile.source.lines import origin_of  # noqa: E402
 
 
 class Net(nn.Module):

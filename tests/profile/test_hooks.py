@@ -15,12 +15,13 @@ from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 from torch.utils.data._utils import worker  # noqa: E402
 from torch.utils.data.dataloader import _BaseDataLoaderIter  # noqa: E402
 
-from pitstop.profile import hooks, recorder  # noqa: E402
-from pitstop.profile.collect import collect  # noqa: E402
-from pitstop.profile.modules import KNOWN_AFTER  # noqa: E402
-from pitstop.profile.options import Options  # noqa: E402
-from pitstop.profile.scope import Scope  # noqa: E402
-from pitstop.profile.shown import hooks_shown  # noqa: E402
+from pitstop.profile.hooks import hooks  # noqa: E402
+from pitstop.profile.hooks.modules import KNOWN_AFTER  # noqa: E402
+from pitstop.profile.hooks.shown import hooks_shown  # noqa: E402
+from pitstop.profile.read.collect import collect  # noqa: E402
+from pitstop.profile.record import recorder  # noqa: E402
+from pitstop.profile.start.options import Options  # noqa: E402
+from pitstop.profile.steps.scope import Scope  # noqa: E402
 
 PATCHED = (
     (DataLoader, "__init__"),
@@ -238,7 +239,7 @@ def test_when_all_is_seen_only_a_loss_that_is_not_finite_ends_the_rest(tmp_path)
 
 def test_collectives_count_once_where_one_calls_another(monkeypatch, tmp_path):
     clock = iter(range(0, 1_000_000, 1000))
-    monkeypatch.setattr("pitstop.profile.clock.perf_counter_ns", lambda: next(clock) * 1000)
+    monkeypatch.setattr("pitstop.profile.read.clock.perf_counter_ns", lambda: next(clock) * 1000)
     monkeypatch.setattr(torch.distributed, "broadcast", lambda: None)
     monkeypatch.setattr(torch.distributed, "barrier", lambda: [torch.distributed.broadcast()])
     found = recorder.Recorder(Options(str(tmp_path), inspect=0))
@@ -253,9 +254,9 @@ def test_collectives_count_once_where_one_calls_another(monkeypatch, tmp_path):
 
 def test_a_backward_pass_that_did_not_run_was_waiting_for_other_ranks(monkeypatch, tmp_path):
     wall, own = iter(range(0, 1_000_000, 5000)), iter([0, 2_000_000])
-    monkeypatch.setattr("pitstop.profile.clock.perf_counter_ns", lambda: next(wall) * 1000)
-    monkeypatch.setattr("pitstop.profile.exchange.thread_time_ns", lambda: next(own))
-    monkeypatch.setattr("pitstop.profile.exchange._has_peers", lambda: True)
+    monkeypatch.setattr("pitstop.profile.read.clock.perf_counter_ns", lambda: next(wall) * 1000)
+    monkeypatch.setattr("pitstop.profile.hooks.exchange.thread_time_ns", lambda: next(own))
+    monkeypatch.setattr("pitstop.profile.hooks.exchange._has_peers", lambda: True)
     found = recorder.Recorder(Options(str(tmp_path), inspect=0))
     undo = hooks.backward(found)
     torch.ones(1, requires_grad=True).sum().backward()

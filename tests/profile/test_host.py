@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import psutil
 
-from pitstop.profile.collect import collect
-from pitstop.profile.host import HostMeter
+from pitstop.profile.read.collect import collect
+from pitstop.profile.record.host import HostMeter
 
 
 def process(*times):

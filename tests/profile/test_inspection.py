@@ -2,8 +2,8 @@
 
 import pytest
 
-from pitstop.diagnose.calls import backward_passes
-from pitstop.profile.inspection import read_inspection
+from pitstop.diagnose.facts.calls import backward_passes
+from pitstop.profile.read.inspection import read_inspection
 
 pytest.importorskip("torch")
 
@@ -35,7 +35,7 @@ def test_backward_operations_have_the_line_and_the_call_of_the_forward_ones(insp
 
 
 def test_backward_passes_are_counted_where_only_sums_of_operations_are_kept(inspected, monkeypatch):
-    monkeypatch.setattr("pitstop.profile.watch.MOST_OPERATIONS", 0)
+    monkeypatch.setattr("pitstop.profile.inspect.watch.MOST_OPERATIONS", 0)
     step = (
         "loss = head(model(x)).mean()\n    (loss / 2).backward()\n    loss = head(model(x)).mean()"
     )
@@ -400,7 +400,7 @@ def test_a_call_knows_its_backward_passes_its_optimizer_interval_and_what_it_is_
 
 
 def test_what_is_summed_is_marked_and_functions_are_told_by_their_class(inspected, monkeypatch):
-    monkeypatch.setattr("pitstop.profile.watch.MOST_OPERATIONS", 3)
+    monkeypatch.setattr("pitstop.profile.inspect.watch.MOST_OPERATIONS", 3)
     step = "loss = head(model(x).relu()).mean()  # relu" + UPDATE
     evidence, _ = inspected(TRAINING, step)
     assert sum(not each.summed for each in evidence.operations) == 3

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.autograd import profiler
 
-from pitstop.profile.kernels import Seen, _events, kernels, operations_by_caller, waits
-from pitstop.profile.watch import RANGE
+from pitstop.profile.inspect.kernels import Seen, _events, kernels, operations_by_caller, waits
+from pitstop.profile.inspect.watch import RANGE
 
 
 def on_host(name, start, end, number, caller=0, thread=1):

@@ -8,10 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pitstop.profile import kernels, profiler, timeline  # noqa: E402
-from pitstop.profile.launch import run  # noqa: E402
-from pitstop.profile.options import Options  # noqa: E402
-from pitstop.profile.scope import Scope  # noqa: E402
+from pitstop.profile.inspect import kernels, profiler, timeline  # noqa: E402
+from pitstop.profile.start.launch import run  # noqa: E402
+from pitstop.profile.start.options import Options  # noqa: E402
+from pitstop.profile.steps.scope import Scope  # noqa: E402
 
 # Registered before torch is imported, so it is called after our own end.
 SCRIPT = """
@@ -64,7 +64,7 @@ ENDS = [
     ("if step == 30: raise KeyError('mine')", {}),
     ("pass", {"steps": 9}),
     (
-        "if step == 9: sys.modules['pitstop.profile.attach']._active[0].clock = None",
+        "if step == 9: sys.modules['pitstop.profile.start.attach']._active[0].clock = None",
         {},
     ),  # our fault
 ]
@@ -102,11 +102,11 @@ def steps(monkeypatch, tmp_path):
     monkeypatch.setattr(kernels, "Profiler", lambda **_: Profiler(log))
     monkeypatch.setattr(timeline, "Profiler", lambda **_: Profiler(log))
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr("pitstop.profile.scope.kept", lambda *_: log.append("search"))
-    monkeypatch.setattr("pitstop.profile.inspector.compiled_anything", lambda: False)
+    monkeypatch.setattr("pitstop.profile.steps.scope.kept", lambda *_: log.append("search"))
+    monkeypatch.setattr("pitstop.profile.inspect.inspector.compiled_anything", lambda: False)
 
     def run(baseline=1, seconds=0.1):
-        monkeypatch.setattr("pitstop.profile.scope.time.monotonic", lambda: seconds * done)
+        monkeypatch.setattr("pitstop.profile.steps.scope.time.monotonic", lambda: seconds * done)
         options = Options(folder=str(tmp_path), warmup=1, baseline=baseline, inspect=2)
         done = 0
         scope = Scope(options)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import pitstop
-from pitstop.profile.lines import origin_of, user_line
+from pitstop.profile.source.lines import origin_of, user_line
 
 torch = pytest.importorskip("torch")
 PITSTOP = Path(pitstop.__file__).parent
@@ -20,7 +20,7 @@ PITSTOP = Path(pitstop.__file__).parent
         ("/home/me/.local/lib/python3.11/site-packages/rich/console.py", "library"),
         ("/usr/lib/python3/dist-packages/yaml/__init__.py", "library"),
         ("/home/me/packages/train.py", "user"),
-        (str(PITSTOP / "profile" / "recorder.py"), "hidden"),
+        (str(PITSTOP / "profile" / "record" / "recorder.py"), "hidden"),
         (str(PITSTOP / "tune" / "changes" / "loader.py"), "hidden"),
         (str(PITSTOP / "parts" / "tiled_vae.py"), "library"),
         (str(PITSTOP / "workloads" / "tiled_vae" / "slow.py"), "user"),

@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
-from pitstop.profile.collect import collect  # noqa: E402
-from pitstop.profile.loaders import ALL_LOOKED_AT, SHORT_US, Loaders  # noqa: E402
+from pitstop.profile.read.collect import collect  # noqa: E402
+from pitstop.profile.record.loaders import ALL_LOOKED_AT, SHORT_US, Loaders  # noqa: E402
 
 
 def test_a_batch_is_for_training_if_a_backward_pass_comes_before_the_next(recording, tmp_path):
@@ -30,7 +30,7 @@ def test_what_short_waits_are_spent_on_is_not_asked_after_the_first(monkeypatch)
 
     lines = []
     own = iter(range(10**6, 10**9, 10**6))
-    monkeypatch.setattr("pitstop.profile.loaders.thread_time_ns", lambda: next(own))
+    monkeypatch.setattr("pitstop.profile.record.loaders.thread_time_ns", lambda: next(own))
     loaders = Loaders(lambda: 0, types.SimpleNamespace(line=lines.append))
     iterator = Iterator()
     monkeypatch.setattr(loaders, "_describe", lambda *_: None)

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pitstop.profile import meters  # noqa: E402
+from pitstop.profile.record import meters  # noqa: E402
 
 
 class Gpu:

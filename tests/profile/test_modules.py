@@ -4,11 +4,12 @@ import torch
 from torch import nn
 from torch.nn.modules import module as modules
 
-from pitstop.profile.modules import OutermostCalls
+from pitstop.profile.hooks import modules as ours
+from pitstop.profile.hooks.modules import OutermostCalls
 
 
 def test_the_hook_goes_when_the_models_are_known_and_their_calls_still_count(monkeypatch):
-    monkeypatch.setattr("pitstop.profile.modules.compiled_anything", lambda: False)  # in this run
+    monkeypatch.setattr(ours, "compiled_anything", lambda: False)  # in this run
     seen, before = [], len(modules._global_forward_pre_hooks)
     calls = OutermostCalls(seen.append, known_after=4)
     model, x = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), torch.ones(1, 2)

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from pitstop.profile import packed
-from pitstop.profile.culprit import UNREAD, find_culprit
-from pitstop.profile.graph import Reference, nodes_of, place
-from pitstop.profile.nonfinite import Forensics
+from pitstop.profile.forensics import packed
+from pitstop.profile.forensics.culprit import UNREAD, find_culprit
+from pitstop.profile.forensics.graph import Reference, nodes_of, place
+from pitstop.profile.forensics.nonfinite import Forensics
 
 NAN, INF = float("nan"), float("inf")
 

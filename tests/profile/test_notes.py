@@ -13,12 +13,12 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
-from pitstop.profile import hooks  # noqa: E402
-from pitstop.profile.clock import BACKWARD, FORWARD, OTHER, PHASES  # noqa: E402
-from pitstop.profile.collect import collect  # noqa: E402
-from pitstop.profile.notes import MOST_NOTES  # noqa: E402
-from pitstop.profile.options import Options  # noqa: E402
-from pitstop.profile.recorder import LOSSES, Recorder, StopAfterSteps  # noqa: E402
+from pitstop.profile.hooks import hooks  # noqa: E402
+from pitstop.profile.read.clock import BACKWARD, FORWARD, OTHER, PHASES  # noqa: E402
+from pitstop.profile.read.collect import collect  # noqa: E402
+from pitstop.profile.record.notes import MOST_NOTES  # noqa: E402
+from pitstop.profile.record.recorder import LOSSES, Recorder, StopAfterSteps  # noqa: E402
+from pitstop.profile.start.options import Options  # noqa: E402
 
 SAMPLES = 150
 SPENT = 5  # the first column of the phases

@@ -1,6 +1,6 @@
 """What the recorded process tells of its pace, and what the one that waits makes of it."""
 
-from pitstop.profile.pace import EVERY_US, Pace, PaceSeen
+from pitstop.profile.start.pace import EVERY_US, Pace, PaceSeen
 
 
 def test_the_time_of_a_step_is_told_between_two_looks(tmp_path):

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pitstop.core.evidence import Step
-from pitstop.profile.collect import lines
-from pitstop.profile.group import Slice, by_the_gpus_clock, group
-from pitstop.profile.pattern import Cycle, cycle_ends, shortest_cycle
-from pitstop.profile.writer import FULL_ROWS, WINDOW_ROWS, Writer, hidden
+from pitstop.profile.read.collect import lines
+from pitstop.profile.record.writer import FULL_ROWS, WINDOW_ROWS, Writer, hidden
+from pitstop.profile.steps.group import Slice, by_the_gpus_clock, group
+from pitstop.profile.steps.pattern import Cycle, cycle_ends, shortest_cycle
 
 
 @pytest.mark.parametrize(

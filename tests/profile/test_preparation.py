@@ -107,7 +107,7 @@ def test_steps_are_inspected_again_when_more_turns_out_to_make_one(tmp_path, pro
 
 def test_an_optimizer_that_never_steps_is_not_waited_for_for_ever():
     pytest.importorskip("torch")
-    from pitstop.profile.steps import Steps
+    from pitstop.profile.steps.live import Steps
 
     class Loaded:
         def living(self):

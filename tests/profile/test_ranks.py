@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from pitstop.profile.collect import collect
-from pitstop.profile.launch import run
-from pitstop.profile.options import Options
-from pitstop.profile.ranks import Entry
+from pitstop.profile.read.collect import collect
+from pitstop.profile.start.launch import run
+from pitstop.profile.start.options import Options
+from pitstop.profile.start.ranks import Entry
 
 
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
@@ -38,8 +38,8 @@ def test_the_entry_of_a_process_without_torch_does_not_bring_it_along(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import json, sys\n"
-        "from pitstop.profile.options import Options\n"
-        "from pitstop.profile.ranks import Entry\n"
+        "from pitstop.profile.start.options import Options\n"
+        "from pitstop.profile.start.ranks import Entry\n"
         "Entry(print, Options('/nowhere'))(json.dumps('torch' in sys.modules))\n"
     )
     ran = subprocess.run([sys.executable, str(script)], capture_output=True, check=True)

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pitstop.profile.collect import collect  # noqa: E402
+from pitstop.profile.read.collect import collect  # noqa: E402
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from pitstop.profile.sampler import HANDOVER_SECONDS, Sampler
+from pitstop.profile.record.sampler import HANDOVER_SECONDS, Sampler
 
 
 def busy(until):
@@ -71,7 +71,7 @@ def test_the_lock_is_handed_over_often_and_then_as_before():
 
 FORKS = """
 import gc, os, sys, threading, time
-from pitstop.profile.sampler import Sampler, safe_to_fork
+from pitstop.profile.record.sampler import Sampler, safe_to_fork
 safe_to_fork()
 sampler = Sampler(threading.get_ident(), lambda: False)
 sampler.start()

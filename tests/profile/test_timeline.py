@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pitstop.profile.gaps import Event, by_name, gaps, is_transfer, located
+from pitstop.profile.inspect.gaps import Event, by_name, gaps, is_transfer, located
 
 RECORDED = Path(__file__).parent / "recorded"
 

@@ -4,8 +4,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from pitstop.profile import launch
-from pitstop.profile.options import Options
+from pitstop.profile.start import launch
+from pitstop.profile.start.options import Options
 from pitstop.tune.plan import BEGIN, Outcome, Plan, Wanted, read_outcomes
 
 TRAINS = """

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from pitstop.compare.quantities import Sample
 from pitstop.core.evidence import Evidence, Step
-from pitstop.profile.runs import About
+from pitstop.profile.read.runs import About
 from pitstop.tune.change import Change
 from pitstop.tune.guard.readings import Readings
 from pitstop.tune.plan import Outcome, Wanted

@@ -8,7 +8,7 @@ import pytest
 import pitstop
 from pitstop.compare.record import COMPLAINED, Recording
 from pitstop.core.evidence import Evidence
-from pitstop.profile.runs import About, Run
+from pitstop.profile.read.runs import About, Run
 from pitstop.tune.runs.endings import ending, last_error
 
 OURS = Path(pitstop.__file__).parent

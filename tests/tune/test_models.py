@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pitstop.parts.blocks import wrap  # noqa: E402
-from pitstop.profile.modules import compiled_anything  # noqa: E402
+from pitstop.profile.hooks.modules import compiled_anything  # noqa: E402
 from pitstop.tune.change import find_change  # noqa: E402
 from pitstop.tune.inside.made import Made  # noqa: E402
 from pitstop.tune.inside.models import Models  # noqa: E402

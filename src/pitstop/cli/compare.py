@@ -23,7 +23,8 @@ from pitstop.compare.quantities import Quantity, Sample, metric_name, own_metric
 from pitstop.compare.summary import outcome, settled, summarise
 from pitstop.core.errors import PitstopError
 from pitstop.core.report import Report
-from pitstop.profile import launch, runs
+from pitstop.profile.read import runs
+from pitstop.profile.start import launch
 
 FOR_COMMANDS = ("steps", "warmup", "pairs", "keep")  # recordings are as they are
 EXIT = {"pass": 0, "fail": 1, "inconclusive": 0}

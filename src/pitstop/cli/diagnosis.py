@@ -14,15 +14,15 @@ from pitstop.core.finding import Finding
 from pitstop.core.machine import Machine
 from pitstop.core.merge import Merged, Place, merge
 from pitstop.core.report import Report
-from pitstop.diagnose.ceilings import by_the_ceilings
-from pitstop.diagnose.excerpts import Excerpts, read_excerpts
+from pitstop.diagnose.ledger.ceilings import by_the_ceilings
 from pitstop.diagnose.rank import diagnose
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.story import by_signal, tell
+from pitstop.diagnose.told.excerpts import Excerpts, read_excerpts
+from pitstop.diagnose.told.report import by_signal, tell
 from pitstop.doctor.read import read_hardware
-from pitstop.profile.collect import collect
-from pitstop.profile.reached import why_unseen
-from pitstop.profile.runs import Run
+from pitstop.profile.read.collect import collect
+from pitstop.profile.read.runs import Run
+from pitstop.profile.start.reached import why_unseen
 from pitstop.scan.run import scan
 
 Value = TypeVar("Value")

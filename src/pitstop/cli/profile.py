@@ -12,11 +12,12 @@ from pitstop.cli.watching import Watch
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable
-from pitstop.diagnose.story import by_signal
-from pitstop.profile import launch, runs
-from pitstop.profile.options import Options
-from pitstop.profile.program import is_launcher
-from pitstop.profile.shown import hooks_shown
+from pitstop.diagnose.told.report import by_signal
+from pitstop.profile.hooks.shown import hooks_shown
+from pitstop.profile.read import runs
+from pitstop.profile.start import launch
+from pitstop.profile.start.options import Options
+from pitstop.profile.start.program import is_launcher
 
 FAILED = "the script ended with an error of its own before a step could be timed"
 

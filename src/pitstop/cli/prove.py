@@ -10,7 +10,7 @@ from pitstop.cli.numbers import finite
 from pitstop.cli.output import Output, output_options
 from pitstop.core.report import Proved
 from pitstop.core.secrets import masked_words
-from pitstop.profile import launch
+from pitstop.profile.start import launch
 from pitstop.prove.proof import Asked, prove
 from pitstop.prove.story import tell
 from pitstop.tune.change import Goal

@@ -6,7 +6,7 @@ import click
 
 from pitstop.cli.diagnosis import diagnosed
 from pitstop.cli.output import Output, output_options
-from pitstop.profile import runs
+from pitstop.profile.read import runs
 
 EXAMPLES = """\b
 Examples:

@@ -12,9 +12,9 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable
 from pitstop.guard.plan import BEGIN as GUARD
 from pitstop.guard.plan import POLICIES, SEEN, GuardPlan, Policy
-from pitstop.profile import launch
-from pitstop.profile.options import Options
-from pitstop.profile.reached import why_unseen
+from pitstop.profile.start import launch
+from pitstop.profile.start.options import Options
+from pitstop.profile.start.reached import why_unseen
 from pitstop.tune.change import find_change
 from pitstop.tune.checked import label
 from pitstop.tune.plan import BEGIN, Outcome, Plan, Wanted, read_outcomes

@@ -7,7 +7,7 @@ import click
 from pitstop.cli.failure import say_error
 from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable
-from pitstop.profile import runs
+from pitstop.profile.read import runs
 
 EXAMPLES = """\b
 Examples:

@@ -13,7 +13,8 @@ from pitstop.cli.output import Output, output_options
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.report import Report
-from pitstop.profile import launch, runs
+from pitstop.profile.read import runs
+from pitstop.profile.start import launch
 from pitstop.report import to_html
 from pitstop.tune import session
 from pitstop.tune.change import Goal

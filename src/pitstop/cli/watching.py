@@ -8,9 +8,9 @@ from pitstop.cli.failure import say
 from pitstop.cli.output import Output
 from pitstop.core.last_row import LastRow
 from pitstop.core.units import count, milliseconds, minutes
-from pitstop.profile.options import ENOUGH, Options
-from pitstop.profile.pace import PaceSeen
-from pitstop.profile.runs import Run
+from pitstop.profile.read.runs import Run
+from pitstop.profile.start.options import ENOUGH, Options
+from pitstop.profile.start.pace import PaceSeen
 
 SEEN = "seen: Ctrl-C gives the report, or it comes when the script ends"
 

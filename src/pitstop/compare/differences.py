@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pitstop.compare.quantities import sample
 from pitstop.compare.record import Recording
 from pitstop.core.evidence import Evidence
-from pitstop.profile.runs import About
+from pitstop.profile.read.runs import About
 
 WHAT = {
     "system": "system",

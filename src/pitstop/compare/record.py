@@ -12,9 +12,10 @@ from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
 from pitstop.core.private import ALONE, private
-from pitstop.profile import launch, runs
-from pitstop.profile.collect import collect
-from pitstop.profile.options import UNKNOWN, Options, StepEnds
+from pitstop.profile.read import runs
+from pitstop.profile.read.collect import collect
+from pitstop.profile.start import launch
+from pitstop.profile.start.options import UNKNOWN, Options, StepEnds
 
 LAST_LINES = 5  # of stderr, enough for the exception and the line that raised it
 OUR_OWN = "pitstop: "  # how the recorder begins the one line that it may write

@@ -6,7 +6,7 @@ from functools import cached_property
 from pitstop.core.evidence import Evidence
 from pitstop.core.ledger import Ledger
 from pitstop.core.machine import Limits, Machine
-from pitstop.diagnose.ledger import account
+from pitstop.diagnose.ledger.ledger import account
 
 
 @dataclass(frozen=True)

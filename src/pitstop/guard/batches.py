@@ -17,9 +17,9 @@ import torch
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from pitstop.profile.attempt import attempt
-from pitstop.profile.patch import Undo, patch
-from pitstop.profile.tensors import tensors_in
+from pitstop.profile.hooks.attempt import attempt
+from pitstop.profile.hooks.patch import Undo, patch
+from pitstop.profile.inspect.tensors import tensors_in
 
 KEPT = 6  # steps: a GPU may tell of a bad one some steps later
 

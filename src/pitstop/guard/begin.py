@@ -20,8 +20,8 @@ from pitstop.guard.plan import SEEN, GuardPlan, read_guard_plan
 from pitstop.guard.replay import Replay
 from pitstop.guard.story import story
 from pitstop.parts.nan_guard.guard import EVERY, LIMIT, NanGuard, NotFiniteError
-from pitstop.profile.attempt import attempt, complain
-from pitstop.profile.patch import Function, Given, Undo, patch, root_of, told
+from pitstop.profile.hooks.attempt import attempt, complain
+from pitstop.profile.hooks.patch import Function, Given, Undo, patch, root_of, told
 
 MOST_REPEATED = 3  # bad steps that are looked into; what comes later has the same cause
 

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 
 from pitstop.core.evidence import Line, NonFinite
-from pitstop.profile.attempt import attempt
-from pitstop.profile.graph import nodes_of
-from pitstop.profile.hazards import is_finite, said
-from pitstop.profile.inspector import Inspector
-from pitstop.profile.nonfinite import Forensics
+from pitstop.profile.forensics.graph import nodes_of
+from pitstop.profile.forensics.hazards import is_finite, said
+from pitstop.profile.forensics.nonfinite import Forensics
+from pitstop.profile.hooks.attempt import attempt
+from pitstop.profile.inspect.inspector import Inspector
 
 
 class Replay:

@@ -18,7 +18,7 @@ from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.text import TextReceiveStream
 
 from pitstop.core.units import minutes
-from pitstop.profile import guardian
+from pitstop.profile.start import guardian
 from pitstop.report.to_agent import MARK
 
 FAREWELL_S = 5.0  # for a command that cleans up when it is told to end

@@ -1,30 +1,22 @@
 """Run an unedited script, find its steps, record what happened, and harm nothing.
 
-``launch`` starts the script in a process of its own, exactly as ``python SCRIPT`` would. In that
-process ``site/sitecustomize`` calls ``attach``, which waits for torch to be imported and then
-puts a few ``hooks`` around it. They report to the ``recorder``, which cuts the run into slices
-and writes them down as it goes. For a few steps the ``inspector`` looks at every operation.
-``collect`` reads a recording back as Evidence. All that runs beside the user's code imports torch
-and the standard library only.
+``start`` runs the script in a process of its own, exactly as ``python SCRIPT`` would. In that
+process ``site/sitecustomize`` waits for torch to be imported and then puts a few ``hooks`` around
+it. They report to the recorder, which cuts the run into slices and writes them down as it goes. A
+few steps are inspected: every operation is looked at. ``read`` gives a recording back as Evidence.
+All that runs beside the user's code imports torch and the standard library only.
 
-Who calls whom::
-
-    launch      host (memory, GPUs), stacks (asks a run that hangs)
-      site, attach, options                   in the script's process, before torch is there
-        hooks, loader_hooks, modules          what is put around torch, by patch
-          recorder                            what the hooks see, as slices of time
-            clock, cores, exchange            where the time goes, and waits for cores, ranks
-            steps, pattern                    how many are done, and what ends one
-            loaders, optimizers, numbered     who was built where (made)
-            meters, writer, compiling
-            scope                             which steps are looked at, and how
-              inspector, watch, flow          every operation of a step: calls, dependence,
-                                              gradients, origins, kept, holders, builders, tree
-              modes                           whether the script looks at operations itself
-              kernels, timeline, profiler     torch's profiler; gaps tells why a GPU was idle
-              sampler, workers                which line runs, for time that nothing explains
-              nonfinite, culprit, graph       where the first NaN came from; hazards, variables
-    collect     group, inspection             the files as Evidence, without torch
-    runs, shown                               for the commands
-    attempt, lines, tensors, sources, waits   used all over
+start/      launch: the script as if typed; options, attach: the recorder, once torch is there;
+            guardian, ranks, restarts, stacks: what ends with a run, belongs to it, or hangs
+site/       what Python imports before the script
+steps/      live, pattern, ahead: what ends a step, while the script runs; group: found again in a
+            recording; scope: which steps are inspected
+hooks/      hooks: all of them; patch: how one is put around torch and taken away
+record/     recorder: slices of time; meters, cores, host: what is measured in each; optimizers,
+            loaders, settings: what the run is made of; writer
+inspect/    inspector, watch: every operation of a step; calls, flow, gradients: what depends on
+            what; kernels, timeline, gaps: when a GPU was idle, and why
+source/     lines: which line of the user's is behind an operation; holders, builders: its names
+forensics/  nonfinite: where the first NaN came from
+read/       collect: the files as Evidence; runs: those below ``.pitstop/runs``
 """

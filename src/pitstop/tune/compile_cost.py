@@ -9,7 +9,7 @@ import shutil
 from collections import Counter, defaultdict
 
 from pitstop.core.evidence import Evidence, ModuleCall
-from pitstop.diagnose.calls import call_tree
+from pitstop.diagnose.facts.calls import call_tree
 from pitstop.tune.plan import Options
 from pitstop.tune.ruled_out import may_repeat, steps_of_epoch
 

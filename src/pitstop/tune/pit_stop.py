@@ -18,7 +18,7 @@ from pitstop.core.report import Report
 from pitstop.core.secrets import masked_words
 from pitstop.core.units import count, minutes
 from pitstop.diagnose.recording import Recording
-from pitstop.profile import runs
+from pitstop.profile.read import runs
 from pitstop.tune import vary
 from pitstop.tune.bench.bench import LiveBench, Pace
 from pitstop.tune.bench.process import Start

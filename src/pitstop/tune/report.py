@@ -11,7 +11,7 @@ from pitstop.core.ledger import Ledger
 from pitstop.core.report import Report
 from pitstop.core.trial import Trial
 from pitstop.core.units import binary_bytes, change, count, milliseconds, percent
-from pitstop.diagnose.gain import gain
+from pitstop.diagnose.ledger.gain import gain
 from pitstop.report.wording import interval
 from pitstop.tune.change import Goal
 from pitstop.tune.checked import label as name_of

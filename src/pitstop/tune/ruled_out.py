@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 
 from pitstop.core.evidence import Evidence, ModuleCall
-from pitstop.diagnose.attention import TORCHS_OWN
-from pitstop.diagnose.operations import EMPTYING, short
-from pitstop.diagnose.precision import PRODUCTS, in_float32
+from pitstop.diagnose.facts.attention import TORCHS_OWN
+from pitstop.diagnose.facts.operations import EMPTYING, short
+from pitstop.diagnose.facts.precision import PRODUCTS, in_float32
 
 # Layers of torch's own that have weights: models are made of them.
 LAYER = re.compile(

@@ -14,6 +14,7 @@ from pitstop.core.evidence import (
     Kernel,
     Memory,
     ModuleCall,
+    Optimizer,
     Sampled,
     Settings,
     Step,
@@ -148,6 +149,12 @@ def straggling(extra_ms):
     return Recording((rank(0, 50.0 + extra_ms), rank(1, 50.0), rank(2, 50.0)))
 
 
+def grouped(groups):
+    adam = Optimizer("AdamW", 10**6, 480, made=HERE, groups=groups, unlike_groups=2)
+    steps = tuple(Step(100.0, optimizer_ms=30.0) for _ in range(12))
+    return gpu(kernel("_fused_adamw", ms=2.0), steps=steps, optimizers=(adam,))
+
+
 HANGS = Recording((Evidence(stacks=(STACK,)),))
 CURED = GPU, replace(GPU, tf32_matmul=True)
 
@@ -174,5 +181,6 @@ SCENES = {
     "overlap-recomputed": (tiling(128, 49), tiling(512, 1)),
     "elementwise-unfused": (chaining(False), chaining(True)),
     "scaler-spiral": (scaling(1), scaling(0)),
+    "parameter-groups-alike": (grouped(480), grouped(2)),
     "rank-straggles": (straggling(30.0), straggling(0.0)),
 }

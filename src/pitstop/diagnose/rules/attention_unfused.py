@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.attention import TORCHS_OWN, attentions, comes_with
-from pitstop.diagnose.behind import rows_behind
-from pitstop.diagnose.calls import call_tree
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.attention import TORCHS_OWN, attentions, comes_with
+from pitstop.diagnose.facts.calls import call_tree
+from pitstop.diagnose.ledger.behind import rows_behind
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.03  # of the step in the score matrix; below this a kernel is lost in noise
 FUSED = "torch.nn.functional.scaled_dot_product_attention"

@@ -7,9 +7,9 @@ from pitstop.core.ledger import Cause
 from pitstop.core.memory import peak_bytes
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes, percent
-from pitstop.diagnose.loading import feeding_loader
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.loading import feeding_loader
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 HALF_EMPTY = 0.45  # of the GPU's memory at most: twice the batch fits, with something to spare
 WORTH_MENTIONING = 0.05  # of the step that a double batch could save

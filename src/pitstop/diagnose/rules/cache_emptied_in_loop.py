@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.cost import idle_behind, idle_rows, of_step
-from pitstop.diagnose.operations import EMPTYING, by_line
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.operations import EMPTYING, by_line
+from pitstop.diagnose.ledger.cost import idle_behind, idle_rows, of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.01  # of the step; a suspicion that costs less is cleared
 

@@ -7,11 +7,11 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.memory import peak_bytes
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
-from pitstop.diagnose.behind import rows_behind
-from pitstop.diagnose.calls import backward_passes, call_tree, timed
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.calls import backward_passes, call_tree, timed
+from pitstop.diagnose.ledger.behind import rows_behind
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.05  # of the step spent computing again; less is a fair price for memory
 FITS = 0.9  # of the GPU's memory that a run may plan with; the rest is fragments and spikes

@@ -8,12 +8,12 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
 from pitstop.core.units import count, percent, rate
-from pitstop.diagnose.behind import operations_in, rows_behind
-from pitstop.diagnose.calls import CallTree, call_tree, starred
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.parameters import never_called
-from pitstop.diagnose.place import label, span
+from pitstop.diagnose.facts.calls import CallTree, call_tree, starred
+from pitstop.diagnose.facts.parameters import never_called
+from pitstop.diagnose.ledger.behind import operations_in, rows_behind
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import label, span
 
 WORTH_MENTIONING = 0.002  # of the step; the proof is certain, so even little is worth a note
 A_NOTE = 0.01  # of the step; below this nobody will measure the gain

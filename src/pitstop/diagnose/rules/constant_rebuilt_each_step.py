@@ -6,10 +6,10 @@ from pitstop.core.evidence import Line, Operation
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.operations import by_line, short
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.operations import by_line, short
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.02  # of the step; a buffer must be registered and kept on its device
 WORTH_ON_A_CPU = 0.05  # of the step there: a short one has a range that takes 2 % of it

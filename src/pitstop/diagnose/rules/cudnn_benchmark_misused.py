@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.loading import feeding_loader
-from pitstop.diagnose.operations import short
-from pitstop.diagnose.place import span
-from pitstop.diagnose.precision import CONVOLUTIONS
+from pitstop.diagnose.facts.loading import feeding_loader
+from pitstop.diagnose.facts.operations import short
+from pitstop.diagnose.facts.precision import CONVOLUTIONS
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.05  # of the step, in convolutions above their floor; half may be there
 FEWEST_BATCHES = 10  # that must have had one shape before it counts as the only one

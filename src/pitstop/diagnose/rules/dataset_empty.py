@@ -6,8 +6,8 @@ from pitstop.core.evidence import Loader
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 
 @rule("PIT105")

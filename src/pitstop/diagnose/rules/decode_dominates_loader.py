@@ -8,9 +8,9 @@ from pitstop.core.evidence import Line
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import percent
-from pitstop.diagnose.loading import reading_samples, wait_for_data
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.loading import reading_samples, wait_for_data
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 # As samples name it: the last folder, the file and the function of a decoder's Python part.
 DECODERS = re.compile(

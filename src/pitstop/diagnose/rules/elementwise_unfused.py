@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import milliseconds
-from pitstop.diagnose.behind import rows_behind
-from pitstop.diagnose.calls import call_tree
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.fusing import fusable
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.calls import call_tree
+from pitstop.diagnose.facts.fusing import fusable
+from pitstop.diagnose.ledger.behind import rows_behind
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.05  # of the step that is spared; compiling takes a minute of its own
 

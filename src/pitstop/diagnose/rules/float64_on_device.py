@@ -7,10 +7,10 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import BUSY
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.operations import by_line, tensors
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.operations import by_line, tensors
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.02  # of the step; small matrices and counters in float64 are no matter
 

@@ -4,10 +4,16 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.place import span
-from pitstop.diagnose.precision import TAKEN_FROM, in_float32, saves_ms, slow_rows, without_tf32
+from pitstop.diagnose.facts.precision import (
+    TAKEN_FROM,
+    in_float32,
+    saves_ms,
+    slow_rows,
+    without_tf32,
+)
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.02  # of the step; it is one line to write, and it rounds
 

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.place import span
-from pitstop.diagnose.precision import (
+from pitstop.diagnose.facts.precision import (
     PRODUCTS,
     TAKEN_FROM,
     in_float32,
@@ -14,7 +12,9 @@ from pitstop.diagnose.precision import (
     slow_rows,
     without_tf32,
 )
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.05  # of the step: another precision must be tried and its numbers watched
 

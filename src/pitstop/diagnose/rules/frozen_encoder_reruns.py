@@ -7,12 +7,12 @@ from pitstop.core.evidence import Evidence, Line, ModuleCall
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.behind import operations_in, rows_behind
-from pitstop.diagnose.calls import call_tree
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.loading import feeding_loader
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.calls import call_tree
+from pitstop.diagnose.facts.loading import feeding_loader
+from pitstop.diagnose.ledger.behind import operations_in, rows_behind
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.01  # of the step, or of all parameters: memory is often the larger gain
 TOKENS = ("int64[", "int32[")  # what text becomes: no augmentation changes it

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.loading import Wait, free_cores, mostly_at, settings, wait_for_data
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.loading import Wait, free_cores, mostly_at, settings, wait_for_data
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 
 @rule("PIT101")

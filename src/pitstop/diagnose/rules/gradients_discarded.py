@@ -6,12 +6,12 @@ from pitstop.core.evidence import Discarded, Line, ModuleCall
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger, Row
 from pitstop.core.rule import rule
-from pitstop.diagnose.behind import operations_in, rows_behind
-from pitstop.diagnose.calls import CallTree, call_tree
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.parameters import loss_networks, unlearned
-from pitstop.diagnose.place import label, span
+from pitstop.diagnose.facts.calls import CallTree, call_tree
+from pitstop.diagnose.facts.parameters import loss_networks, unlearned
+from pitstop.diagnose.ledger.behind import operations_in, rows_behind
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import label, span
 
 WORTH_MENTIONING = 0.03  # of the step
 WORTH_FREEZING = 0.05  # every generator fills a little of its critic, at no harm

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.compiling import first_words
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.compiling import first_words
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.02  # of the step in Python and launches; else the breaks cost nothing
 MOST = 5  # the rest is seen when these are gone

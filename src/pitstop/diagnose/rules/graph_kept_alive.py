@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
-from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 A_PAGE = 4096  # bytes; below this the nodes of the graph weigh more than its tensors
 

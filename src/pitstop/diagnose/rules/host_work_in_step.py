@@ -6,14 +6,14 @@ from pitstop.core.evidence import Line
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
-from pitstop.diagnose.calls import labels
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.loading import working_beside_ms
-from pitstop.diagnose.own_python import own_python
-from pitstop.diagnose.place import span
-from pitstop.diagnose.reads import number_loops
+from pitstop.diagnose.facts.calls import labels
+from pitstop.diagnose.facts.loading import working_beside_ms
+from pitstop.diagnose.facts.reads import number_loops
+from pitstop.diagnose.facts.row_loops import row_loops
+from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.own_python import own_python
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.row_loops import row_loops
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.20  # of the step at one line; a step of small operations has some everywhere
 LONG_MS = 5.0  # at that line; no bookkeeping of a loop takes so long

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.calls import call_tree, lines_of
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.calls import call_tree, lines_of
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 
 @rule("PIT503")

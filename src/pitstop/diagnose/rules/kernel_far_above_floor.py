@@ -8,11 +8,11 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Cause, Ledger, Row
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.attention import attentions
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.operations import short
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.attention import attentions
+from pitstop.diagnose.facts.operations import short
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.05  # of the step; a kernel of one's own is not written for less
 FAR = 3.0  # times the floor; a convolution at 1.5 is well done

@@ -6,11 +6,11 @@ from pitstop.core.evidence import NOWHERE
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger, Row
 from pitstop.core.rule import rule
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.operations import by_line
-from pitstop.diagnose.place import span
-from pitstop.diagnose.precision import PRODUCTS
+from pitstop.diagnose.facts.operations import by_line
+from pitstop.diagnose.facts.precision import PRODUCTS
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = {"cuda": 0.10, "cpu": 0.30}  # of the step; every run has small work somewhere
 BETWEEN_MS = 2.0  # of one silence: to launch the next kernel, torch's own Python takes no longer

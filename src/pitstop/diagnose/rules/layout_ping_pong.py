@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pitstop.core.evidence import Line
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.calls import labels, stretch
-from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.facts.calls import labels, stretch
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.02  # of the step; the layout of a whole model must be changed for it

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pitstop.core.evidence import Loader
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
-from pitstop.diagnose.loading import mostly_at, saved_by_workers, settings, wait_for_data
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.loading import mostly_at, saved_by_workers, settings, wait_for_data
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 REAL_READ_MS = 5.0  # files are read: more than twice what a batch costs that comes from a worker
 SHORT_EPOCH = 100  # batches; to start workers takes as long as dozens of them

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.behind import operations_in, rows_behind
-from pitstop.diagnose.calls import call_tree, lines_of, starred, stretch
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.place import label
+from pitstop.diagnose.facts.calls import call_tree, lines_of, starred, stretch
+from pitstop.diagnose.ledger.behind import operations_in, rows_behind
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import label
 
 WORTH_MENTIONING = 0.002  # of the step; the proof is certain, so even little is worth a note
 A_NOTE = 0.01  # of the step; below this nobody will measure the gain

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
-from pitstop.diagnose.growth import growth_bytes
-from pitstop.diagnose.place import label, span
+from pitstop.diagnose.facts.growth import growth_bytes
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import label, span
 
 VISIBLE_BYTES = 2**20  # a step; less is lost in the noise of a process's memory
 CONFIRMED = 0.5  # of what is kept must show as growth; pages that were free before hide the rest

@@ -8,8 +8,7 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
 from pitstop.core.units import milliseconds
-from pitstop.diagnose.behind import operations_in, rows_behind
-from pitstop.diagnose.calls import (
+from pitstop.diagnose.facts.calls import (
     CallTree,
     call_tree,
     calling_lines,
@@ -18,9 +17,10 @@ from pitstop.diagnose.calls import (
     repeats,
     stretch,
 )
-from pitstop.diagnose.cost import of_step
+from pitstop.diagnose.facts.tiles import tilings
+from pitstop.diagnose.ledger.behind import operations_in, rows_behind
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.tiles import tilings
 
 WORTH_MENTIONING = 0.01  # of the step in the calls after the first; less is not worth an edit
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pitstop.core.evidence import Evidence, Line, NonFinite
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 CURES = {
     "input": "look at the file behind that batch; a NaN that is read in poisons everything",

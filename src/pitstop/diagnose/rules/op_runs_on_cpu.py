@@ -7,13 +7,13 @@ from pitstop.core.evidence import ENOUGH_SAMPLES, Evidence, Line, Operation
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
-from pitstop.diagnose.calls import labels, stretch
-from pitstop.diagnose.cost import idle_behind, idle_rows, of_step
-from pitstop.diagnose.operations import by_line, short, tensors
+from pitstop.diagnose.facts.calls import labels, stretch
+from pitstop.diagnose.facts.operations import by_line, short, tensors
+from pitstop.diagnose.facts.row_loops import READ, VIEWS
+from pitstop.diagnose.facts.waits import COPIES
+from pitstop.diagnose.ledger.cost import idle_behind, idle_rows, of_step
+from pitstop.diagnose.ledger.samples import line_ms
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.row_loops import READ, VIEWS
-from pitstop.diagnose.samples import line_ms
-from pitstop.diagnose.waits import COPIES
 
 WORTH_MENTIONING = 0.02  # of the step; optimizers keep a few counters on the CPU, and may
 

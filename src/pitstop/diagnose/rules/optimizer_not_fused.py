@@ -8,9 +8,9 @@ from pitstop.core.ledger import Ledger
 from pitstop.core.machine import Machine
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.place import span
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 FUSABLE = {"Adam", "AdamW", "SGD"}
 WORTH_MENTIONING = 0.05  # of the step; fusing less than that cannot be measured

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import percent
-from pitstop.diagnose.behind import operations_in, rows_behind
-from pitstop.diagnose.calls import call_tree
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.calls import call_tree
+from pitstop.diagnose.facts.tiles import tilings
+from pitstop.diagnose.ledger.behind import operations_in, rows_behind
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.tiles import tilings
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.05  # of the step spent on what another tile computes as well
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.loading import feeding_loader, settings
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.loading import feeding_loader, settings
+from pitstop.diagnose.facts.transfers import are_pageable, blocking_transfers
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.transfers import are_pageable, blocking_transfers
+from pitstop.diagnose.told.place import span
 
 BY_HAND = "keep the data in pinned memory: .pin_memory()"
 

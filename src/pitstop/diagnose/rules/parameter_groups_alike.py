@@ -6,9 +6,9 @@ from pitstop.core.evidence import Optimizer
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.place import span
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 GROUP = 3.0  # times as much of the host's time as for a tensor; AdamW, fused or by foreach
 WORTH_MENTIONING = 0.05  # of the step; less cannot be measured

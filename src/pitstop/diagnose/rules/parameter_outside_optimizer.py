@@ -7,10 +7,10 @@ from pitstop.core.evidence import NOWHERE, Line, Parameters
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.calls import call_tree
-from pitstop.diagnose.parameters import Named, loss_networks, roots_of
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.calls import call_tree
+from pitstop.diagnose.facts.parameters import Named, loss_networks, roots_of
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 NAMED = 3  # parameters named one by one; more are counted
 

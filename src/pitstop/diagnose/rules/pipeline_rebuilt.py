@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pitstop.core.evidence import Line, ModuleCall
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
-from pitstop.diagnose.place import span
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 LARGE = 1_000_000  # numbers in its parameters; a smaller network is rebuilt in no time
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import BUSY, Cause, Row
 from pitstop.core.rule import rule
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.row_loops import row_loops
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
-from pitstop.diagnose.row_loops import row_loops
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.05  # of the step: rewriting a loop as one call is work
 BETWEEN: tuple[Cause, ...] = (

@@ -9,9 +9,9 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import IDLE, Row
 from pitstop.core.rule import rule
 from pitstop.core.units import milliseconds, percent
-from pitstop.diagnose.place import span
-from pitstop.diagnose.ranks import input_ms, line_behind, own_ms, waiting_ms
+from pitstop.diagnose.facts.ranks import input_ms, line_behind, own_ms, waiting_ms
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.10  # of the step; ranks differ by less in any run
 AT = (0.25, 0.5)  # of its steps, quickest first: noise slows down some, but not the quick ones

@@ -7,9 +7,9 @@ from pitstop.core.evidence import Compiled, Line
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import count, milliseconds
-from pitstop.diagnose.compiling import first_words
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.compiling import first_words
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 FEWEST = 2  # one more version is how torch.compile learns that a size varies
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
-from pitstop.diagnose.hanging import waiting_lines
-from pitstop.diagnose.place import label, span
+from pitstop.diagnose.facts.hanging import waiting_lines
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import label, span
 
 CURE = "look at what this line works on or waits for"
 WITHOUT_WORKERS = "num_workers=0 shows an error that workers hide"

@@ -6,10 +6,10 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.cost import of_step
-from pitstop.diagnose.place import span
-from pitstop.diagnose.reads import Read, number_loops, waiting_reads
+from pitstop.diagnose.facts.reads import Read, number_loops, waiting_reads
+from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 
 @rule("PIT201")

@@ -7,9 +7,9 @@ from pitstop.core.evidence import Evidence, Loader
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import count, milliseconds, percent
-from pitstop.diagnose.loading import settings
-from pitstop.diagnose.place import span
+from pitstop.diagnose.facts.loading import settings
 from pitstop.diagnose.recording import Recording
+from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.02  # of the recorded run; below this nobody notices
 

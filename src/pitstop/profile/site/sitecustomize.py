@@ -22,7 +22,7 @@ try:
     assert _spec.loader
     sys.modules["pitstop"] = module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules["pitstop"])
-    from pitstop.profile.attach import attach
+    from pitstop.profile.start.attach import attach
 
     attach()
 except Exception as error:  # noqa: BLE001 our failure is one line and never the end of the run

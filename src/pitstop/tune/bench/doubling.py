@@ -19,7 +19,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from pitstop import internals
-from pitstop.profile.patch import Undo, patch
+from pitstop.profile.hooks.patch import Undo, patch
 from pitstop.tune.bench.state import Generators
 from pitstop.tune.inside.device import empty_queue
 

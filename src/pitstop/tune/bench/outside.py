@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from pitstop import internals
-from pitstop.profile.origins import in_backward
+from pitstop.profile.inspect.origins import in_backward
 from pitstop.tune.bench.state import Living
 
 Place = tuple[str, int, str, int]  # file, line, function, and how often that came before

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pitstop.compare.record import COMPLAINED, PRINTED, Recording
-from pitstop.profile import guardian, launch, runs
-from pitstop.profile.options import UNKNOWN, Options, StepEnds
+from pitstop.profile.read import runs
+from pitstop.profile.start import guardian, launch
+from pitstop.profile.start.options import UNKNOWN, Options, StepEnds
 from pitstop.tune.bench.questions import BEGIN, Answer, BenchPlan, Question, answer_of
 from pitstop.tune.runs.endings import Ending, ending
 from pitstop.tune.runs.trials import Settings, place

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pitstop.profile.origins import in_backward
-from pitstop.profile.patch import Undo, patch
+from pitstop.profile.hooks.patch import Undo, patch
+from pitstop.profile.inspect.origins import in_backward
 from pitstop.tune.bench.outside import Outside
 from pitstop.tune.inside.models import Models
 from pitstop.tune.inside.numbers import tensors_in

@@ -9,7 +9,7 @@ from itertools import islice
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from pitstop.profile.lines import room_of
+from pitstop.profile.source.lines import room_of
 from pitstop.tune.change import When, change
 from pitstop.tune.ruled_out import no_weights_written
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pitstop.core.evidence import Evidence
-from pitstop.profile.collect import lines
+from pitstop.profile.read.collect import lines
 from pitstop.tune.plan import (
     ACTIVITY,
     BATCHES,

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pitstop.profile.patch import Undo, patch, told
+from pitstop.profile.hooks.patch import Undo, patch, told
 from pitstop.tune.plan import ACTIVITY, CALLS, LINES, speaks
 
 LIBRARY = "torch"  # whose own messages depend on how it is used

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from pitstop import internals
-from pitstop.profile.origins import in_backward
+from pitstop.profile.inspect.origins import in_backward
 from pitstop.tune.inside.kernels import minds_autocast
 from pitstop.tune.inside.models import device_of
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from pitstop import internals
-from pitstop.profile.patch import Undo, patch
-from pitstop.profile.tensors import tensors_in
+from pitstop.profile.hooks.patch import Undo, patch
+from pitstop.profile.inspect.tensors import tensors_in
 from pitstop.tune.plan import BATCHES
 
 SAMPLED = 4096  # numbers of each tensor that are looked at one by one; its sum covers the rest

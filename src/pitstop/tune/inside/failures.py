@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.compiler import is_dynamo_compiling
 
-from pitstop.profile.options import CANNOT_BEGIN
+from pitstop.profile.start.options import CANNOT_BEGIN
 
 Around = Callable[..., Any]  # around(original, *arguments) -> what takes the place of its result
 Failed = Callable[[Exception], None]

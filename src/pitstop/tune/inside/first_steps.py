@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.linalg import vector_norm
 from torch.optim import Optimizer
 
-from pitstop.profile.attempt import attempt
-from pitstop.profile.origins import in_backward
+from pitstop.profile.hooks.attempt import attempt
+from pitstop.profile.inspect.origins import in_backward
 from pitstop.tune.inside.made import Made
 from pitstop.tune.inside.models import Models
 from pitstop.tune.inside.numbers import tensors_in

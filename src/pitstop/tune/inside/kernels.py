@@ -10,7 +10,7 @@ those that save what they were given elsewhere, in ``setup_context``.
 import sys
 from pathlib import Path
 
-from pitstop.profile.lines import origin_of
+from pitstop.profile.source.lines import origin_of
 
 ADDRESS = "data_ptr("  # CuPy, ctypes and the like are handed what it returns
 CASTS = "custom_fwd"

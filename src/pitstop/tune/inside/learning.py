@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 from torch.optim import Optimizer
 
-from pitstop.profile.attempt import attempt
+from pitstop.profile.hooks.attempt import attempt
 from pitstop.tune.inside.made import Made
 from pitstop.tune.plan import LEARNING, LEARNING_STEPS
 

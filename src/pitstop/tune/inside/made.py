@@ -8,7 +8,7 @@ from weakref import WeakSet
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
-from pitstop.profile.patch import Undo, patch
+from pitstop.profile.hooks.patch import Undo, patch
 
 Arguments = dict[str, Any]  # by name, as the script gave them; a callback may edit them
 OnMade = Callable[[Arguments, Any], None]  # callback(arguments, the object that is being made)

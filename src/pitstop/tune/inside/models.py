@@ -19,8 +19,8 @@ from torch import nn
 from torch.compiler import is_dynamo_compiling
 
 from pitstop.parts.blocks import wrap
-from pitstop.profile.origins import in_backward
-from pitstop.profile.patch import Undo, disguised, patch
+from pitstop.profile.hooks.patch import Undo, disguised, patch
+from pitstop.profile.inspect.origins import in_backward
 
 CALLS = ("forward", "_call_impl", "_wrapped_call_impl")
 KNOWN_AFTER = 64  # calls without a new module; the search costs some microseconds a call

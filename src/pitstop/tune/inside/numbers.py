@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from torch.utils.data import get_worker_info
 
-from pitstop.profile.patch import patch
+from pitstop.profile.hooks.patch import patch
 from pitstop.tune.inside.models import Models
 from pitstop.tune.plan import OUTPUTS, VALUES
 

@@ -14,7 +14,7 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
-from pitstop.profile.origins import in_backward
+from pitstop.profile.inspect.origins import in_backward
 
 if TYPE_CHECKING:
     from pitstop.tune.inside.script import Script

@@ -19,7 +19,7 @@ from torch.autograd.function import FunctionMeta
 from torch.optim import Optimizer
 
 from pitstop.parts.blocks import wrap
-from pitstop.profile.patch import patch
+from pitstop.profile.hooks.patch import patch
 from pitstop.tune.change import find_change
 from pitstop.tune.inside import batches, failures, first_steps, learning
 from pitstop.tune.inside.activity import Activity

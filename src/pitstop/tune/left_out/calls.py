@@ -21,12 +21,12 @@ from torch.nn.modules.module import (
 
 from pitstop import internals
 from pitstop.core.errors import PitstopError
-from pitstop.profile.calls import CALLING, MOST_LINES
-from pitstop.profile.holders import Holders
-from pitstop.profile.lines import NOWHERE, lines_within, user_line
-from pitstop.profile.modules import compiled_anything
-from pitstop.profile.origins import in_backward
-from pitstop.profile.tensors import tensors_in
+from pitstop.profile.hooks.modules import compiled_anything
+from pitstop.profile.inspect.calls import CALLING, MOST_LINES
+from pitstop.profile.inspect.origins import in_backward
+from pitstop.profile.inspect.tensors import tensors_in
+from pitstop.profile.source.holders import Holders
+from pitstop.profile.source.lines import NOWHERE, lines_within, user_line
 from pitstop.tune.left_out.real_call import (
     Result,
     Signature,

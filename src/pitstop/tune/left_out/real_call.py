@@ -16,9 +16,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from pitstop import internals
 from pitstop.core.errors import PitstopError
 from pitstop.parts.reuse.results import changed
-from pitstop.profile.dependence import written_by
-from pitstop.profile.tensors import storages_in, tensors_in
-from pitstop.profile.waits import READS
+from pitstop.profile.hooks.waits import READS
+from pitstop.profile.inspect.dependence import written_by
+from pitstop.profile.inspect.tensors import storages_in, tensors_in
 from pitstop.tune.bench.state import Generators
 from pitstop.tune.left_out.stand_in import Claim, ZeroGradients, stand_in
 

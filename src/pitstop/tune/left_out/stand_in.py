@@ -16,7 +16,7 @@ from weakref import ref
 import torch
 
 from pitstop import internals
-from pitstop.profile.lines import Place, user_line
+from pitstop.profile.source.lines import Place, user_line
 
 READS = {"item", "tolist", "numpy", "__float__", "__int__", "__complex__", "__array__"}
 READS |= {"__format__", "__repr__", "__str__"}  # by a log, mostly

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pitstop.core.evidence import Evidence, Line, ModuleCall
-from pitstop.diagnose.calls import CallTree, call_tree, lines_of, stretch
-from pitstop.diagnose.place import label
+from pitstop.diagnose.facts.calls import CallTree, call_tree, lines_of, stretch
+from pitstop.diagnose.told.place import label
 from pitstop.tune.plan import Options
 
 Why = Literal["unused", "zero"]

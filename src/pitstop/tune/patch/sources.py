@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pitstop.core.evidence import Evidence
 from pitstop.core.finding import Edit
-from pitstop.profile.lines import origin_of
+from pitstop.profile.source.lines import origin_of
 from pitstop.scan.decode import Encoding, UnreadableError, decode
 from pitstop.scan.edits import apply_edits, check_syntax
 from pitstop.scan.files import EXCLUDED_FOLDERS, LARGEST_PYTHON_BYTES

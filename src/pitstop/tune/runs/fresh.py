@@ -16,8 +16,8 @@ from pitstop.compare.quantities import Quantity, Sample, sample
 from pitstop.core.errors import PitstopError
 from pitstop.core.trial import Verdict
 from pitstop.core.units import minutes
-from pitstop.profile.options import UNKNOWN, StepEnds
-from pitstop.profile.runs import About
+from pitstop.profile.read.runs import About
+from pitstop.profile.start.options import UNKNOWN, StepEnds
 from pitstop.tune.change import Change
 from pitstop.tune.checked import Changes, Checked, RunError, label
 from pitstop.tune.guard.readings import Readings

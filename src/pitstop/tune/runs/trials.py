@@ -16,9 +16,9 @@ from pathlib import Path
 from pitstop.compare.quantities import gpu_peak_bytes
 from pitstop.compare.record import Recording, record
 from pitstop.core.evidence import Evidence
-from pitstop.profile.launch import Apart
-from pitstop.profile.options import FIRST, UNKNOWN, StepEnds
-from pitstop.profile.runs import About
+from pitstop.profile.read.runs import About
+from pitstop.profile.start.launch import Apart
+from pitstop.profile.start.options import FIRST, UNKNOWN, StepEnds
 from pitstop.tune import plan
 from pitstop.tune.guard import readings
 from pitstop.tune.guard.readings import Readings

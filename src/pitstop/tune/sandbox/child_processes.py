@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from pitstop.profile import guardian
+from pitstop.profile.start import guardian
 
 VARIABLE = "PITSTOP_TRIAL"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 where torch's workers put their batches, on Linux

@@ -7,7 +7,7 @@ import json
 import os
 from pathlib import Path
 
-from pitstop.profile.options import FIRST, SITE
+from pitstop.profile.start.options import FIRST, SITE
 from pitstop.tune.sandbox.audit import note_writing
 from pitstop.tune.sandbox.copied_tree import import_from
 from pitstop.tune.sandbox.redirect import redirect

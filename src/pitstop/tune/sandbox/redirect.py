@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pitstop.profile.executed import when_executed
+from pitstop.profile.hooks.executed import when_executed
 from pitstop.tune.sandbox.caches import caches
 from pitstop.tune.sandbox.library_writers import WRITERS, attend, by_mode
 from pitstop.tune.sandbox.overlay import Overlay

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from pitstop.profile.collect import lines
-from pitstop.profile.options import FIRST
+from pitstop.profile.read.collect import lines
+from pitstop.profile.start.options import FIRST
 from pitstop.tune.sandbox import caches, child_processes, enter, folders, landlock
 from pitstop.tune.sandbox.copied_tree import Tree
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pitstop.profile.collect import lines
+from pitstop.profile.read.collect import lines
 from pitstop.tune.sandbox.audit import FILE, PROGRAMS
 from pitstop.tune.sandbox.caches import caches
 from pitstop.tune.sandbox.overlay import Overlay

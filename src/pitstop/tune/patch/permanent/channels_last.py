@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from pitstop.core.evidence import ModuleCall
 from pitstop.core.finding import Edit
-from pitstop.diagnose.operations import TENSOR, short, tensors
+from pitstop.diagnose.facts.operations import TENSOR, short, tensors
 from pitstop.scan.edits import insert_before
 from pitstop.scan.source import Source
 from pitstop.tune.patch.built import ModelCall, model_calls

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pitstop.core.evidence import ModuleCall
 from pitstop.core.finding import Edit
-from pitstop.diagnose.operations import short
+from pitstop.diagnose.facts.operations import short
 from pitstop.scan.edits import insert_import
 from pitstop.tune.patch.model_lines import behind_models, parts_of
 from pitstop.tune.patch.sites import Left, Sites, in_file

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from pitstop.core.evidence import Line
 from pitstop.core.finding import Edit
-from pitstop.diagnose.attention import TORCHS_OWN
+from pitstop.diagnose.facts.attention import TORCHS_OWN
 from pitstop.scan.attention_weights import drops_weights
 from pitstop.scan.edits import add_argument
 from pitstop.scan.source import Source

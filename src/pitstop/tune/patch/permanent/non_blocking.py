@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from pitstop.core.evidence import Operation
 from pitstop.core.finding import Edit
-from pitstop.diagnose.operations import by_line, short, tensors
-from pitstop.diagnose.waits import COPIES
+from pitstop.diagnose.facts.operations import by_line, short, tensors
+from pitstop.diagnose.facts.waits import COPIES
 from pitstop.scan.edits import add_argument
 from pitstop.scan.source import Source
 from pitstop.tune.patch.sites import Left, Sites, calls_at, in_file

@@ -1,0 +1,1 @@
+"""Told: a diagnosed recording as a Report, with its tables, places and lines of source."""

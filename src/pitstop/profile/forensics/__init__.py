@@ -1,0 +1,1 @@
+"""Forensics: where the first number that is not finite came from."""

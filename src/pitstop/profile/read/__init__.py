@@ -1,0 +1,1 @@
+"""Read: the files of a recording as Evidence, without torch."""

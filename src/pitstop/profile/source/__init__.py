@@ -1,0 +1,1 @@
+"""Source: which line and which name of the user's text is behind what torch does."""
