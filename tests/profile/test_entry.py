@@ -26,7 +26,8 @@ whole = True
 Tensor, _C = object, None  # which our patches ask for
 """
 PRIVATE = """
-TorchDispatchMode = TreeSpec = tree_flatten = tree_iter = tree_leaves = tree_unflatten = object
+TorchDispatchMode = TreeSpec = tree_flatten = tree_iter = tree_leaves = tree_map = object
+tree_unflatten = object
 """
 PROBE = """
 import sys
