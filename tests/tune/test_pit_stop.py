@@ -6,7 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from pitstop.core.comparison import Comparison
 from pitstop.core.errors import PitstopError
+from pitstop.core.ledger import Ledger
 from pitstop.tune import pit_stop
 from pitstop.tune.found import Found
 from pitstop.tune.plan import Wanted
@@ -27,6 +29,13 @@ def test_a_patch_says_how_to_apply_it_from_this_folder(at, tmp_path, monkeypatch
     assert ("-C" in command) is (at == "here")
     assert os.system(command) == 0
     assert "cudnn.benchmark = True" in (project / "train.py").read_text()
+
+
+@pytest.mark.parametrize(("step_ms", "like"), [(58.0, True), (70.0, True), (130.0, False)])
+def test_a_last_look_at_other_steps_than_the_proof_s_is_not_shown(step_ms, like):
+    proof = Comparison("step", "better", 0.6, 0.55, 0.65, 6, "", before=100.0, after=60.0)
+    assert pit_stop._is_like(Ledger(step_ms, "cuda", ()), Found(proof=(proof,))) is like
+    assert pit_stop._is_like(Ledger(step_ms, "cuda", ()), Found())
 
 
 def test_a_full_disk_is_said_in_the_report_and_does_not_cost_it(tmp_path, monkeypatch):

@@ -45,6 +45,8 @@ from pitstop.tune.session import Session
 from pitstop.tune.tuned import Origin, write_tuned
 
 WAITS = 0.2  # of the step: so long a wait for data hides what other changes bring
+ALIKE = 1.3  # times as long: a look whose steps take longer was disturbed, and tells of that
+UNLIKE = "the last look's steps took another time than the proof's: where they went is not shown"
 TUNED = "tuned.toml"
 PATCH = "tuned.patch"
 SHUFFLES = (
@@ -174,14 +176,16 @@ def _search(asked: Session, course: Course, tuned: Path, profile: Report, screen
     found = replace(found, patched=edits)
     wanted = (*(found.kept if written else ()), *(edits.on if edits else ()))
     patched = _patched_if_it_can_be(asked, tuned, wanted, profile) if wanted else ()
+    after = _after(asked, course, found, profile, screen)
+    alike = after is None or _is_like(after, found)
     about = About(
         asked.name,
         asked.goal,
         shlex.join(masked_words(asked.typed)),
         written,
         str(tuned.with_suffix(".patch")),
-        _after(asked, course, found, profile, screen),
-        (*kept.problems, *patched, *chosen.left_out),
+        after if alike else None,
+        (*kept.problems, *patched, *chosen.left_out, *(() if alike else (UNLIKE,))),
     )
     return Result(tell(profile, found, about), found.interrupted)
 
@@ -251,6 +255,12 @@ def _after(
     if run.ending.error or not run.evidence.steady:
         return None
     return Recording(run.recording.evidences, profile.machine or Machine()).ledger
+
+
+def _is_like(after: Ledger, found: Found) -> bool:
+    """Whether the steps of the last look took about as long as those that were timed."""
+    proved_ms = next((each.after for each in found.proof if each.metric == "step"), None)
+    return proved_ms is None or proved_ms / ALIKE < after.step_ms < proved_ms * ALIKE
 
 
 class _Kept:
