@@ -59,11 +59,12 @@ def look_closely(
     patience_s: float,
     compiled: Path | None,
     lists_writes: bool = False,
+    settling: int = 0,
 ) -> TrialRun:
-    """A run with inspected steps, which tell where the time goes."""
+    """A run with inspected steps, which tell where the time goes; so many more settle first."""
     settings = Settings(
-        max(STEPS, asked.steps or 0),
-        WARMUP,
+        max(STEPS, asked.steps or 0) + settling,
+        WARMUP + settling,
         INSPECTED,
         patience_s,
         in_place=asked.in_place,

@@ -45,6 +45,7 @@ from pitstop.tune.session import Session
 from pitstop.tune.tuned import Origin, write_tuned
 
 WAITS = 0.2  # of the step: so long a wait for data hides what other changes bring
+SETTLING = 8  # steps in which graphs are captured and code is compiled
 ALIKE = 1.3  # times as long: a look whose steps take longer was disturbed, and tells of that
 UNLIKE = "the last look's steps took another time than the proof's: where they went is not shown"
 TUNED = "tuned.toml"
@@ -243,12 +244,14 @@ def _after(
 ) -> Ledger | None:
     """Where the step goes with all that was kept, from one more run."""
     left_s = course.ends_s - clock()
-    if not found.kept or found.interrupted or left_s < course.costs.run_s:
+    needed_s = course.costs.run_s + SETTLING * course.costs.step_s
+    if not found.kept or found.interrupted or left_s < needed_s:
         return None
     screen.doing("one more look at the step, with all that is kept")
+    folder = course.folder / "after"
     try:
         run = look_closely(
-            asked, Plan(found.kept), course.folder / "after", left_s, course.compiled
+            asked, Plan(found.kept), folder, left_s, course.compiled, settling=SETTLING
         )
     except (KeyboardInterrupt, OSError, PitstopError):
         return None  # all else is known by now
