@@ -23,7 +23,7 @@ from pitstop.parts.windows.twin import window_attention_twin
 
 ROUNDS = 15
 MATRIX_FLOPS = {"float32": 790e12, "tf32": 395e12, "bfloat16": 790e12}  # an H200; float32: 3 x TF32
-LIMIT = {"float32": 5e-6, "tf32": 2e-3, "bfloat16": 2e-2}
+LIMIT = {"float32": 5e-6, "tf32": 2e-4, "bfloat16": 2e-3}  # or twice what eager is off by
 Tensors = list[Any]  # queries, keys, values, bias, mask
 Run = Callable[..., torch.Tensor]
 
@@ -124,7 +124,7 @@ def step(run: Run, tensors: Tensors, grad: torch.Tensor) -> Any:
 
 
 def check(case: Case, dtype: torch.dtype, limit: float) -> str:
-    """The largest error against float64, ours and eager's; raise where ours is off."""
+    """The largest error against float64, ours and eager's; raise where ours is twice as far off."""
     tensors = case.tensors(dtype)
     few = min(case.windows, max(case.positions, 16))
     tensors = [each[:few].detach().requires_grad_() for each in tensors[:3]] + tensors[3:]
@@ -137,9 +137,10 @@ def check(case: Case, dtype: torch.dtype, limit: float) -> str:
     errors = []
     for run in (ours, eager):
         found = [run(*tensors), *step(run, tensors, grad)]
-        errors.append(max(error(a, b) for a, b in zip(found, expected, strict=True)))
-    assert errors[0] < limit, f"{case.name}: {errors[0]:.1e}"
-    return f"error {errors[0]:.1e} (eager {errors[1]:.1e})"
+        errors.append([error(a, b) for a, b in zip(found, expected, strict=True)])
+    for own, other in zip(*errors, strict=True):
+        assert own < max(limit, 2 * other), f"{case.name}: {own:.1e}, eager {other:.1e}"
+    return f"error {max(errors[0]):.1e} (eager {max(errors[1]):.1e})"
 
 
 def rows(case: Case, name: str, bandwidth: float, runs: dict[str, Run]) -> Iterator[str]:

@@ -103,6 +103,7 @@ forward_hooks = attrgetter("_forward_hooks")
 forward_pre_hooks = attrgetter("_forward_pre_hooks")
 backward_hooks = attrgetter("_backward_hooks")
 global_forward_hooks = attrgetter("_global_forward_hooks")  # of ``torch.nn.modules.module``
+global_pre_hooks = attrgetter("_global_forward_pre_hooks")  # likewise
 dataset_of = attrgetter("_dataset")  # of an iterator of a loader
 sampler_of = attrgetter("_index_sampler")
 workers_of = attrgetter("_num_workers")
@@ -184,6 +185,7 @@ CHECKS: dict[str, Callable[[], object]] = {
     "Module._forward_pre_hooks": lambda: forward_pre_hooks(nn.ReLU()),
     "Module._backward_hooks": lambda: backward_hooks(nn.ReLU()),
     "module._global_forward_hooks": lambda: global_forward_hooks(nn.modules.module),
+    "module._global_forward_pre_hooks": lambda: global_pre_hooks(nn.modules.module),
     "Conv2d._conv_forward": lambda: convolved(nn.Conv2d(1, 1, 1), torch.ones(1, 1, 1), None),
     "DataLoader iterator._dataset": lambda: dataset_of(_iterator()),
     "DataLoader iterator._index_sampler": lambda: sampler_of(_iterator()),

@@ -66,6 +66,11 @@ EMPTIED = operation("torch.cuda.empty_cache")
 CALL = ModuleCall("", "Net", NOWHERE, -1, "float32[4,4]")
 ATTENTION = ModuleCall("", "MultiheadAttention", NOWHERE, -1, "float32[4,4]")
 WEIGHTS = Operation("aten._softmax.default", NOWHERE, "", 1, 1.0, call=1)
+BLOCK = ModuleCall("", "Block", NOWHERE, -1, "float32[4,4]")
+PAIR = "float32[4,4]@cpu float32[4,4]@cpu"
+SCORES = Operation("aten.mm.default", NOWHERE, PAIR, 1, 1.0, call=1)
+WRITTEN = Operation("aten._softmax.default", NOWHERE, "float32[4,4]@cpu", 1, 1.0, call=1)
+VALUES = Operation("aten.mm.default", NOWHERE, PAIR, 1, 1.0, call=1)
 RECORDED = ModuleCall("", "Net", NOWHERE, -1, "float32[4,4]", graph=True)
 
 
@@ -81,6 +86,11 @@ RECORDED = ModuleCall("", "Net", NOWHERE, -1, "float32[4,4]", graph=True)
             "no-attention-weights",
             Evidence(calls=(ATTENTION, CALL), operations=(WEIGHTS,)),
             Evidence(calls=(CALL, ATTENTION), operations=(WEIGHTS,)),
+        ),
+        (
+            "fused-attention",
+            Evidence(calls=(ATTENTION, CALL), operations=(SCORES, WRITTEN)),
+            Evidence(calls=(CALL, BLOCK), operations=(SCORES, WRITTEN, VALUES)),
         ),
         ("compile", Evidence(compiled=(Compiled(NOWHERE),)), Evidence()),
         ("cudnn-benchmark", Evidence(settings=Settings(cudnn_benchmark=True)), Evidence()),

@@ -6,6 +6,7 @@
 
 from pitstop.parts import dsepconv
 from pitstop.parts.accelerate_vae import accelerate_vae
+from pitstop.parts.attention import fuse_attention
 from pitstop.parts.cache.ram_cache import RamCache, ram_cache
 from pitstop.parts.checkpoints import selective_checkpoints
 from pitstop.parts.ema import ema_update
@@ -34,6 +35,7 @@ __all__ = [
     "ema_update",
     "enable_tiling",
     "encoded_once",
+    "fuse_attention",
     "fuse_group_norm",
     "graphed",
     "group_norm_silu",

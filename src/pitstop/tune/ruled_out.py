@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from pitstop.core.evidence import Evidence, ModuleCall
-from pitstop.diagnose.facts.attention import TORCHS_OWN
+from pitstop.diagnose.facts.attention import TORCHS_OWN, attentions
 from pitstop.diagnose.facts.operations import EMPTYING, short
 from pitstop.diagnose.facts.precision import PRODUCTS, in_float32
 
@@ -81,6 +81,12 @@ def no_weights_written(evidence: Evidence) -> str:
     if not (evidence.calls or evidence.operations) or writing_weights(evidence):
         return ""
     return "no MultiheadAttention writes out what could be spared"
+
+
+def no_attention_written(evidence: Evidence) -> str:
+    """A reason where operations were seen and no model wrote its own attention; else empty."""
+    own = any(each.kind != TORCHS_OWN for each in attentions(evidence))
+    return "" if own or not evidence.operations else "no attention is written out"
 
 
 def never_emptied(evidence: Evidence) -> str:

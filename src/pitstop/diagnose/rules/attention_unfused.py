@@ -13,6 +13,7 @@ from pitstop.diagnose.told.place import span
 
 WORTH_MENTIONING = 0.03  # of the step in the score matrix; below this a kernel is lost in noise
 FUSED = "torch.nn.functional.scaled_dot_product_attention"
+OF_TORCHS, OF_OTHERS = "no-attention-weights", "fused-attention"  # changes to try
 ASK_FOR_LESS = "need_weights=False, unless somebody reads the weights"
 
 
@@ -49,5 +50,5 @@ def attention_unfused(recording: Recording) -> Iterator[Finding]:
                 metrics=(Metric("score matrix", ms, "ms"),),
                 saving=ledger.at_stake(ms),
                 claims=rows_behind(ledger, [one for one, _ in each.operations]),
-                changes=("no-attention-weights",) if each.kind == TORCHS_OWN else (),
+                changes=(OF_TORCHS if each.kind == TORCHS_OWN else OF_OTHERS,),
             )

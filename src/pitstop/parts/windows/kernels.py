@@ -27,6 +27,17 @@ def _product(left, right, TF32: tl.constexpr):
 
 
 @triton.jit
+def _near(values, TF32: tl.constexpr):
+    """The nearest TF32: a matrix unit cuts off what it does not take, which errs to one side."""
+    near = values
+    if TF32:
+        if values.dtype == tl.float32:
+            bits = values.to(tl.int32, bitcast=True)
+            near = ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    return near
+
+
+@triton.jit
 def _tokens(
     start,
     index,
@@ -137,6 +148,7 @@ def forward_kernel(
         keys = key + (window * key_window + head * key_head)
         values = value + (window * value_window + head * value_head)
         q = _tokens(queries, row, wide, QUERY_TOKEN, QUERIES, WIDTH, FULL_ROWS and IN_FULL)
+        q = _near(q, TF32)
         top = tl.full([ROWS], float("-inf"), tl.float32)
         total = tl.zeros([ROWS], tl.float32)
         answer = tl.zeros([ROWS, WIDE], tl.float32)
@@ -148,6 +160,7 @@ def forward_kernel(
             column = begin + tl.arange(0, COLUMNS)
             k = _tokens(keys, column, wide, KEY_TOKEN, KEYS, WIDTH, FULL_COLUMNS and IN_FULL)
             v = _tokens(values, column, wide, VALUE_TOKEN, KEYS, WIDTH, FULL_COLUMNS and IN_FULL)
+            k, v = _near(k, TF32), _near(v, TF32)
             scores = _product(q, tl.trans(k), TF32) * (scale * LOG2E)
             if bias is not None:
                 if ONE_TILE:
@@ -164,7 +177,8 @@ def forward_kernel(
             weights = tl.exp2(scores - level[:, None])
             fading = tl.exp2(top - level)
             total = total * fading + tl.sum(weights, 1)
-            answer = answer * fading[:, None] + _product(weights.to(v.dtype), v, TF32)
+            weights = _near(weights.to(v.dtype), TF32)
+            answer = answer * fading[:, None] + _product(weights, v, TF32)
             top = higher
         level = tl.where(top == float("-inf"), 0.0, top)
         tl.store(
@@ -251,6 +265,7 @@ def backward_kernel(
         q = _tokens(start, row, wide, QUERY_TOKEN, QUERIES, WIDTH, ROW_FULL)
         start = key + (window * key_window + head * key_head)
         k = _tokens(start, column, wide, KEY_TOKEN, KEYS, WIDTH, COLUMN_FULL)
+        q, k = _near(q, TF32), _near(k, TF32)
         scores = _product(k, tl.trans(q), TF32) * (scale * LOG2E)
         if bias is not None:
             scores += own
@@ -267,16 +282,17 @@ def backward_kernel(
         own_keys = window * (KEYS * BESIDE) + head * WIDTH
         start = grad + (window * grad_window + head * grad_head)
         g = _tokens(start, row, wide, GRAD_TOKEN, QUERIES, WIDTH, ROW_FULL)
-        to_value = _product(weights.to(q.dtype), g, TF32)
+        near = _near(g, TF32)
+        to_value = _product(_near(weights.to(q.dtype), TF32), near, TF32)
         _keep(grad_value + own_keys, to_value, column, wide, BESIDE, KEYS, WIDTH, COLUMN_FULL)
         start = value + (window * value_window + head * value_head)
         v = _tokens(start, column, wide, VALUE_TOKEN, KEYS, WIDTH, COLUMN_FULL)
         o = _tokens(output + own_output, row, wide, BESIDE, QUERIES, WIDTH, ROW_FULL)
         mean = tl.sum(g.to(tl.float32) * o.to(tl.float32), 1)
-        slopes = weights * (_product(v, tl.trans(g), TF32) - mean[None, :])
+        slopes = weights * (_product(_near(v, TF32), tl.trans(near), TF32) - mean[None, :])
         if grad_bias is not None:
             total += slopes
-        slopes = slopes.to(q.dtype)
+        slopes = _near(slopes.to(q.dtype), TF32)
         to_key = _product(slopes, q, TF32) * scale
         _keep(grad_key + own_keys, to_key, column, wide, BESIDE, KEYS, WIDTH, COLUMN_FULL)
         to_query = _product(tl.trans(slopes), k, TF32) * scale

@@ -1,13 +1,14 @@
 """Who computes a call: the kernel, torch's fused attention or the twin, whichever is fastest.
 
 What is possible follows from shapes and types. What is fastest is measured once for each kind of
-call, on random numbers of the same shapes.
+call, on random numbers of such shapes. Calls that differ in nothing but the number of windows, up
+to twice as many, are of one kind; after ``MOST_KINDS`` kinds no more is measured.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +23,7 @@ WIDEST = 64  # of a head; wider ones are what torch's own fused attention is mad
 MOST_TOKENS = 1024  # of a window, for the same reason
 REPEATS = 3  # runs after one warm-up; the fastest counts, since noise only adds
 WORTH = 0.9  # of the time of what comes first here, at most: less is within the noise
+MOST_KINDS = 64  # that are measured: a kernel is compiled for each number of tokens
 KERNEL_RUNS_ON = "cuda"
 
 
@@ -94,17 +96,59 @@ def choose(call: Call, runs: Mapping[Way, Run]) -> Way:
     if torch.compiler.is_compiling():
         return Way.KERNEL if kernel_fits(call) else Way.TWIN
     ways = possible(call)
-    if len(ways) == 1 or torch.cuda.is_current_stream_capturing():
+    if len(ways) == 1:
         return ways[0]
-    return _fastest(call, ways, tuple(runs[each] for each in ways))
+    kind, known = kind_of(call), _fastest_known()
+    if kind not in known:
+        if len(known) >= MOST_KINDS or _is_captured(call):
+            return Way.TWIN
+        known[kind] = _fastest(kind, ways, tuple(runs[each] for each in ways))
+    return known[kind]
+
+
+@cache
+def _fastest_known() -> dict[Call, Way]:
+    """What was measured in this process."""
+    return {}
+
+
+def kind_of(call: Call) -> Call:
+    """The same with a power of two of windows, and of positions where there is a mask.
+
+    Tensors of some windows lie as the first ones of those that were given.
+    """
+    windows = call.query.shape[0] if len(call.query.shape) == 4 else 0
+    if windows < 2:
+        return call
+    count = _power(windows)
+    query, key, value = (_first(each, windows, count) for each in call[:3])
+    mask = call.mask
+    if mask is not None and len(mask.shape) == 3:
+        positions = mask.shape[0]
+        mask = _first(mask, positions, min(_power(positions), count))
+    return call._replace(query=query, key=key, value=value, mask=mask)
+
+
+def _first(given: Given, of: int, count: int) -> Given:
+    """The first ``count`` of so many."""
+    if not given.shape or given.shape[0] != of:
+        return given
+    return given._replace(shape=torch.Size((count, *given.shape[1:])))
+
+
+def _power(number: int) -> int:
+    """The largest power of two up to it."""
+    return 1 << max(number.bit_length() - 1, 0)
+
+
+def _is_captured(call: Call) -> bool:
+    return call.query.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 @lru_cache(maxsize=SIGNATURES)
 def possible(call: Call) -> tuple[Way, ...]:
-    """Who can compute it; on the CPU the twin alone, which is what the script had."""
-    kernel = [Way.KERNEL] * kernel_fits(call)
-    fused = call.query.device.type == KERNEL_RUNS_ON and sdpa_fits(call)
-    return (*kernel, *[Way.SDPA] * fused, Way.TWIN)
+    """Who can compute it; the twin always can."""
+    return (*[Way.KERNEL] * kernel_fits(call), *[Way.SDPA] * sdpa_fits(call), Way.TWIN)
 
 
 def kernel_fits(call: Call) -> bool:
@@ -167,10 +211,14 @@ def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 
 def sdpa_fits(call: Call) -> bool:
     """Whether torch's own may be faster: not where it would write the scores as well."""
-    bias, scale = call.bias, call.scale
-    if call.mask is not None or scale is not None or len(call.query.shape) != 4:
+    bias, query, key = call.bias, call.query, call.key
+    if call.mask is not None or len(query.shape) != 4 or query.device.type not in {"cuda", "cpu"}:
         return False
-    return bias is None or not (bias.needs_gradient and call.records)
+    if key.shape[:2] != query.shape[:2] or call.value.shape[:-1] != key.shape[:-1]:
+        return False
+    if bias is not None and bias.needs_gradient and call.records:
+        return False
+    return _scale_fits(call.scale, query.shape)
 
 
 def by_sdpa(
@@ -179,21 +227,24 @@ def by_sdpa(
     value: torch.Tensor,
     bias: Maybe,
     mask: Maybe,  # noqa: ARG001 (there is none)
-    scale: float | None,
+    scale: Scale,
 ) -> torch.Tensor:
     """Torch's own fused attention."""
+    if isinstance(scale, torch.Tensor):
+        query, scale = (query * scale).to(key.dtype), 1.0
     added = None if bias is None else bias.to(query.dtype)
+    if added is not None and added.dim() == 3:
+        added = added.unsqueeze(0)
     return F.scaled_dot_product_attention(query, key, value, added, scale=scale)
 
 
-@lru_cache(maxsize=SIGNATURES)
 def _fastest(call: Call, ways: tuple[Way, ...], runs: tuple[Run, ...]) -> Way:
     """By a few runs of each, forward and, if that is recorded, backward."""
     tensors = [None if each is None else _random(each) for each in call[:6]]
     best, best_ms = ways[0], float("inf")
     for way, run in zip(ways, runs, strict=True):
         try:
-            ms = min(_milliseconds(partial(_step, run, tensors)) for _ in range(REPEATS + 1))
+            ms = _milliseconds(partial(_step, run, tensors), call.query.device)
         except torch.OutOfMemoryError:
             continue
         if ms < WORTH * best_ms:
@@ -217,9 +268,20 @@ def _step(run: Run, tensors: list[Any]) -> None:
         torch.autograd.grad(output, wanted, torch.ones_like(output))
 
 
-def _milliseconds(run: Callable[[], None]) -> float:
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    run()
-    torch.cuda.synchronize()
-    return 1e3 * (time.perf_counter() - start)
+def _milliseconds(run: Callable[[], None], device: torch.device) -> float:
+    """The fastest of some runs after a first one."""
+
+    def once() -> float:
+        _wait(device)
+        start = time.perf_counter()
+        run()
+        _wait(device)
+        return 1e3 * (time.perf_counter() - start)
+
+    once()
+    return min(once() for _ in range(REPEATS))
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

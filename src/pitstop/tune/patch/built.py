@@ -17,7 +17,12 @@ SETTLING = {"to", "cuda", "cpu", "eval", "train", "half", "float", "bfloat16", "
 SETTLING |= {"requires_grad_", "load_state_dict", "double", "register_forward_pre_hook"}
 PLAIN_METHODS = {*TENSOR_METHODS, "append", "extend", "items", "keys", "values", "get", "update"}
 PLAIN_METHODS |= {"backward", "item", "tolist", "numpy", "format", "join", "step", "zero_grad"}
-PARTS = {"fuse_group_norm", "graphed", "selective_checkpoints"}  # they change a model in place
+PARTS = {
+    "fuse_attention",
+    "fuse_group_norm",
+    "graphed",
+    "selective_checkpoints",
+}  # they change a model in place
 MOST_MAKERS = 3  # functions between a class and the name that its object gets
 
 
