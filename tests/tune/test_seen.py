@@ -89,7 +89,7 @@ RECORDED = ModuleCall("", "Net", NOWHERE, -1, "float32[4,4]", graph=True)
         ),
         (
             "fused-attention",
-            Evidence(calls=(ATTENTION, CALL), operations=(SCORES, WRITTEN)),
+            Evidence(calls=(CALL, ATTENTION), operations=(SCORES, WRITTEN, VALUES)),
             Evidence(calls=(CALL, BLOCK), operations=(SCORES, WRITTEN, VALUES)),
         ),
         ("compile", Evidence(compiled=(Compiled(NOWHERE),)), Evidence()),
