@@ -28,7 +28,7 @@ def clips(root, splits=("train", "val"), number=3, frames=FRAMES):
 def _frame(folder, frame):
     if folder.name == "spike_vox":
         folder.mkdir(parents=True, exist_ok=True)
-        np.save(folder / f"{frame:08d}.npy", np.full((5, 24, 32), frame, np.float32))
+        np.save(folder / f"{frame:08d}.npy", np.full((5, 24, 32), frame + 1, np.float32))
     else:
         picture(folder / f"{frame:08d}.png")
 

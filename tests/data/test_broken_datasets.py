@@ -146,12 +146,12 @@ def clip_in_two_splits(root):
 
 @breaks("PIT123", "float32 (4, 24, 32)")
 def tensor_of_another_shape(root):
-    np.save(root / CLIP / "spike_vox/00000003.npy", np.zeros((4, 24, 32), np.float32))
+    np.save(root / CLIP / "spike_vox/00000003.npy", np.ones((4, 24, 32), np.float32))
 
 
 @breaks("PIT123", "float64")
 def tensor_of_another_type(root):
-    np.save(root / CLIP / "spike_vox/00000003.npy", np.zeros((5, 24, 32)))
+    np.save(root / CLIP / "spike_vox/00000003.npy", np.ones((5, 24, 32)))
 
 
 @breaks("PIT701", "NaN")
@@ -283,6 +283,63 @@ def test_files_that_hold_code_are_told_and_never_run(tmp_path, monkeypatch, writ
     assert set(findings) == {"PIT119"}
     assert words in findings["PIT119"].message
     assert not (tmp_path / "was-here").exists()
+
+
+def test_names_that_repeat_the_split_or_differ_in_case(tmp_path):
+    for split in ("train", "val"):
+        for role in ("blur", "sharp"):
+            for clip in range(2):
+                for frame in range(6):
+                    picture(tmp_path / f"{split}/{split}_{role}/{clip:03d}/{frame:08d}.png")
+    assert found(tmp_path) == {}
+    (tmp_path / "val/val_blur").rename(tmp_path / "val/Blur")
+    (tmp_path / "val/val_sharp").rename(tmp_path / "val/sharp")
+    findings = found(tmp_path)
+    assert set(findings) == {"PIT106"}
+    assert "blur, and val/Blur/000, val/Blur/001" in findings["PIT106"].message
+
+
+def test_an_empty_class_and_notes_that_are_none(tmp_path):
+    classes(tmp_path)
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations/all.json").write_text("{}")
+    for path in (tmp_path / "train/owl").iterdir():
+        path.unlink()
+    findings = found(tmp_path)
+    assert set(findings) == {"PIT112"}
+    assert findings["PIT112"].message.endswith("do: train/owl.")
+
+
+def test_a_triplet_without_its_middle(tmp_path):
+    for clip in range(6):
+        for frame in (1, 2, 3):
+            picture(tmp_path / f"sequences/00001/{clip:04d}/im{frame}.png")
+    assert found(tmp_path, Plan()) == {}
+    (tmp_path / "sequences/00001/0003/im2.png").unlink()
+    assert "00001/0003" in found(tmp_path, Plan())["PIT112"].message
+
+
+def test_channels_that_a_batch_cannot_be_stacked_from(tmp_path):
+    for index in range(9):
+        picture(tmp_path / f"{'abcdefghi'[index]}.png")
+    Image.new("I;16", (32, 24), 700).save(tmp_path / "d.png")
+    findings = found(tmp_path)
+    assert set(findings) == {"PIT125"}
+    assert "I;16 instead of RGB: d.png" in findings["PIT125"].message
+
+
+def test_a_link_to_a_file_that_is_not_there(tmp_path):
+    picture(tmp_path / "a.png")
+    (tmp_path / "b.png").symlink_to("/nowhere/b.png")
+    assert "not there: b.png" in found(tmp_path)["PIT119"].message
+
+
+def test_a_tensor_of_zeros_among_others(tmp_path):
+    for index in range(9):
+        np.save(tmp_path / f"{index}.npy", np.full((8, 64), index, np.float32))
+    findings = found(tmp_path)
+    assert set(findings) == {"PIT120"}
+    assert "All zero: 0.npy" in findings["PIT120"].message
 
 
 def whole_but_odd(function):

@@ -78,6 +78,21 @@ LAYOUTS = {
         names("{}/{}/{}.jpg", ["train"], ["bear", "camel", "dance"], padded(0, 9)),
         "clips", set(), {"train"},
     ),
+    "DAVIS, whole": (
+        names("{}/480p/{}/{}.jpg", ["JPEGImages", "Annotations"], ["bear", "camel", "dance"],
+              padded(0, 9)),
+        "clips", {"JPEGImages", "Annotations"}, set(),
+    ),
+    "REDS as it is unpacked": (
+        names("train/train_{}/{}/{}.png", ["sharp", "blur"], padded(0, 4, 3), padded(0, 9))
+        + names("val/val_{}/{}/{}.png", ["sharp", "blur"], padded(0, 2, 3), padded(0, 9)),
+        "clips", {"sharp", "blur"}, {"train", "val"},
+    ),
+    "a class named for a split": (
+        names("train/{}/{}_x.jpg", ["train_station", "airport"], ["k1x", "fy"])
+        + names("val/{}/{}_x.jpg", ["train_station", "airport"], ["m1x", "by"]),
+        "classes", set(), {"train", "val"},
+    ),
     "captions": (
         names("{}.jpg", ["a", "b"]) + names("{}.txt", ["a", "b"]), "captions", set(), set(),
     ),

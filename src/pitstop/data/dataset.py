@@ -47,6 +47,7 @@ class Folder:
     files: tuple[Files, ...] = ()
     others: int = 0  # files that may hold samples, of a kind that is not read here: tar, dat, h5
     folders: int = 0  # directly in it
+    notes: int = 0  # lists, settings and code
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,8 @@ class Dataset:
     same: tuple[Problem, ...] = ()  # pictures with the same bytes
     leaked: tuple[Problem, ...] = ()  # clips or pictures that are in two splits
     video_frames: int = 0  # of the opened videos, as their headers say
+    video_lengths: tuple[tuple[int, Examples], ...] = ()  # frames, and the videos that have so many
+    modes: tuple[Problem, ...] = ()  # pictures with other channels than most
     window: int = 1  # frames that one sample takes
     window_given: bool = False
     batch: int = 1

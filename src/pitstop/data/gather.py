@@ -36,6 +36,7 @@ class _OfRole:
     sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
     faster: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     black: Examples = field(default_factory=Examples)
+    modes: dict[str, Examples] = field(default_factory=lambda: defaultdict(Examples))
     odd: dict[str, Examples] = field(default_factory=lambda: defaultdict(Examples))
 
     def add(self, look: Look) -> None:
@@ -51,6 +52,8 @@ class _OfRole:
             self.odd[look.shape] = more(self.odd[look.shape], look.job.path)
         if look.black:
             self.black = more(self.black, look.job.path)
+        if look.mode:
+            self.modes[look.mode] = more(self.modes[look.mode], look.job.path)
 
     def _add_time(self, look: Look) -> None:
         if look.read_ms is not None:
@@ -77,6 +80,7 @@ class Gathered:
         self.partners: dict[int, dict[str, Sized]] = {}
         self.opened = 0
         self.video_frames = 0
+        self.video_lengths: dict[int, Examples] = defaultdict(Examples)
         self.forgotten = False
 
     def add(self, look: Look) -> None:
@@ -92,6 +96,11 @@ class Gathered:
             return
         self.roles[place.role, look.job.kind].add(look)
         self.video_frames += look.frames
+        if look.frames and (
+            look.frames in self.video_lengths or len(self.video_lengths) < MOST_SHAPES
+        ):
+            known = self.video_lengths[look.frames]
+            self.video_lengths[look.frames] = more(known, look.job.path)
         if look.bad:
             self.bad[look.bad] = more(self.bad[look.bad], look.job.path)
         if len(self.by_content) >= MOST_REMEMBERED:
@@ -152,11 +161,22 @@ class Gathered:
         ]
 
     def black(self) -> list[Problem]:
-        """Black pictures of roles in which they are rare."""
+        """Black pictures and tensors of zeros, of roles in which they are rare."""
         return [
-            Problem("black", role.black, name)
-            for (name, _), role in self.roles.items()
+            Problem("all black" if kind == "picture" else "all zero", role.black, name)
+            for (name, kind), role in self.roles.items()
             if role.black and role.black.count < MOSTLY_BLACK * role.opened
+        ]
+
+    def modes(self) -> list[Problem]:
+        """Pictures with other channels than most of their role."""
+        return [
+            Problem(f"{mode} instead of {usual}", examples, name)
+            for (name, _), role in self.roles.items()
+            if role.modes and not LABELS.search(name)
+            for usual in [max(role.modes, key=lambda mode: role.modes[mode].count)]
+            for mode, examples in role.modes.items()
+            if mode != usual and role.modes[usual].count >= USUAL * role.opened
         ]
 
     def described(self) -> tuple[Role, ...]:

@@ -15,7 +15,7 @@ SPLIT = re.compile(
 ROLE = re.compile(
     r"(^|[_-])(blur|blurred|blurry|sharp|gt|hq|lq|hr|lr|inputs?|targets?|nois[ey]|noisy|clean|rainy?"
     r"|hazy|haze|clear|masks?|labels?|annotations?|depth|flow|spikes?|voxels?|vox|events?|low|high"
-    r"|ref|reference|rgb|images?|img|condition)($|[_-])|^(?-i:[AB])$",
+    r"|ref|reference|rgb|images?|jpegimages|img|condition|ground_?truth|degraded)($|[_-])|^(?-i:[AB])$",
     re.IGNORECASE,
 )
 SCALE = re.compile(r"^[xX][2348]$")  # DIV2K_train_LR_bicubic/X4: one role for each scale
@@ -43,21 +43,26 @@ class Arranged:
 def arrange(folders: Sequence[Folder]) -> Arranged:
     """Splits first, then roles, then what is left: clips, classes or pictures."""
     splits = _splits(folders)
-    rest = {folder.path: _without_split(folder.path, splits) for folder in folders}
+    repeated = _repeated(folders, splits)
+    rest = {folder.path: _without_split(folder.path, splits, repeated) for folder in folders}
     holding = [folder for folder in folders if main_files(folder)]
-    roles = _roles([rest[folder.path][1] for folder in holding], holding)
+    spelled = _roles([rest[folder.path][1] for folder in holding], holding)
+    usual = _usual_spelling(spelled.values())
+    roles = {parts: usual[role.lower()] for parts, role in spelled.items()}
     above = {
         folder.path.rpartition("/")[0]
         for folder in holding
-        if roles.get(rest[folder.path][1]) == folder.path.rpartition("/")[2]
+        if spelled.get(rest[folder.path][1]) == folder.path.rpartition("/")[2]
     }
     places = []
     for folder in folders:
         split, parts = rest[folder.path]
-        role = roles.get(parts, "") or _empty_role(folder, above)
+        empty = _empty_role(folder, above)
+        role = roles.get(parts, "") or usual.get(empty.lower(), empty)
+        own = {spelled.get(parts, empty)}
         scales = [part for part in parts if role and SCALE.match(part)]
         if main_files(folder) or role or folder.others or (folder.path and not folder.folders):
-            item = "/".join(part for part in parts if not role or part not in {role, *scales})
+            item = "/".join(part for part in parts if not role or part not in {*own, *scales})
             places.append(Place(folder, split, item, " ".join(filter(None, (role, *scales)))))
     names = tuple(dict.fromkeys(split for split, _ in rest.values() if split))
     return Arranged(_layout(places), tuple(places), names)
@@ -81,16 +86,52 @@ def _splits(folders: Iterable[Folder]) -> set[str]:
     return found
 
 
-def _without_split(path: str, splits: set[str]) -> tuple[str, tuple[str, ...]]:
+def _repeated(folders: Iterable[Folder], splits: set[str]) -> set[str]:
+    """Folders that say their split again, as all beside them do: ``train/train_sharp``."""
+    inside: dict[str, list[str]] = defaultdict(list)
+    for folder in folders:
+        above, _, name = folder.path.rpartition("/")
+        if above in splits:
+            inside[above].append(name)
+    return {
+        f"{split}/{name}"
+        for split, names in inside.items()
+        if all(_says(name, split.rpartition("/")[2]) for name in names)
+        for name in names
+    }
+
+
+def _says(name: str, split: str) -> bool:
+    one, other = SPLIT.match(name), SPLIT.match(split)
+    return one is not None and other is not None and one["split"].lower() == other["split"].lower()
+
+
+def _usual_spelling(roles: Iterable[str]) -> dict[str, str]:
+    """How each role is spelled most often, by its name in lower case."""
+    often = Counter(roles)
+    rising = sorted(often, key=lambda role: (often[role], role.islower()))
+    return {role.lower(): role for role in rising}
+
+
+def _without_split(path: str, splits: set[str], repeated: set[str]) -> tuple[str, tuple[str, ...]]:
     """The split as spelled, and the other parts: ``train_sharp/000`` is (train, (sharp, 000))."""
     parts = path.split("/") if path else []
     for index in range(len(parts)):
         if "/".join(parts[: index + 1]) in splits:
-            match = SPLIT.match(parts[index])
-            assert match
-            left = "_".join(filter(None, (match["before"], match["after"], match["side"])))
-            return match["split"], (*parts[:index], *filter(None, (left,)), *parts[index + 1 :])
+            split, left = _split_and_rest(parts[index])
+            inside = parts[index + 1 :]
+            if "/".join(parts[: index + 2]) in repeated:
+                inside = [_split_and_rest(inside[0])[1], *inside[1:]]
+            return split, (*parts[:index], *filter(None, (left, *inside)))
     return "", tuple(parts)
+
+
+def _split_and_rest(name: str) -> tuple[str, str]:
+    """``train_sharp`` is (train, sharp)."""
+    match = SPLIT.match(name)
+    assert match
+    rest = "_".join(filter(None, (match["before"], match["after"], match["side"])))
+    return match["split"], rest
 
 
 def _roles(
@@ -110,17 +151,28 @@ def _roles(
 def _recurring(
     parts: Sequence[tuple[str, ...]], holding: Sequence[Folder]
 ) -> dict[tuple[str, ...], str]:
-    """Any names that recur in most items, where the files beside each other have equal names."""
+    """Any names that recur in most items, where the files beside each other have equal names.
+
+    In ``frames/480p/bear`` the names at both ends may recur: there are fewer roles than clips.
+    """
+    last = _recurring_at(-1, parts, holding)
+    first = _recurring_at(0, parts, holding) if last else {}
+    return first if 0 < len(set(first.values())) < len(set(last.values())) else last
+
+
+def _recurring_at(
+    index: int, parts: Sequence[tuple[str, ...]], holding: Sequence[Folder]
+) -> dict[tuple[str, ...], str]:
     items: dict[tuple[str, ...], list[Folder]] = defaultdict(list)
     for each, folder in zip(parts, holding, strict=True):
         if len(each) > 1:
-            items[each[:-1]].append(folder)
-    names = {each[-1] for each in parts if len(each) > 1}
+            items[each[1:] if index == 0 else each[:-1]].append(folder)
+    names = {each[index] for each in parts if len(each) > 1}
     partners = sum(_have_partners(inside) for inside in items.values())
     numbered = any(name.isdigit() for name in names)  # as clips are
     if not items or numbered or len(names) > MOST_ROLES or partners < len(items) / 2:
         return {}
-    return {each: each[-1] for each in parts if len(each) > 1}
+    return {each: each[index] for each in parts if len(each) > 1}
 
 
 def _have_partners(folders: Sequence[Folder]) -> bool:

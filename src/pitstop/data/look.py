@@ -10,9 +10,10 @@ from pathlib import Path
 from pitstop.core.reading import LFS_POINTER, read_regular
 from pitstop.data.dataset import Kind
 from pitstop.data.pictures import Picture, decode
-from pitstop.data.tensors import Array, UnreadableError, arrays_of, bad_number
+from pitstop.data.tensors import Array, UnreadableError, all_zero, arrays_of, bad_number
 from pitstop.data.videos import look_at_video
 
+FEWEST_ZEROS = 256  # numbers; a label or a vector of few may be zero
 LARGEST_BYTES = 256_000_000  # of a file that is read whole, by each core at once
 
 
@@ -37,7 +38,8 @@ class Look:
     size: tuple[int, int] = (0, 0)
     numbers: float = 0.0
     frames: int = 0
-    black: bool = False
+    mode: str = ""  # of a picture, as Pillow calls it
+    black: bool = False  # or a tensor of zeros
     plain: bool = False  # of one colour throughout
     digest: int = 0  # of all its bytes
     bytes: int = 0
@@ -94,7 +96,8 @@ def _of_bytes(job: Job, data: bytes, suffix: str) -> Look:
     took_ms = 1000 * (time.thread_time() - started)
     bad = next(filter(None, (bad_number(array) for array in arrays)), "")
     numbers = float(sum(array.numbers for array in arrays))
-    return Look(job, bad=bad, shape=_shape(arrays), numbers=numbers, decode_ms=took_ms)
+    zero = numbers >= FEWEST_ZEROS and all(all_zero(array) for array in arrays)
+    return Look(job, bad=bad, shape=_shape(arrays), numbers=numbers, black=zero, decode_ms=took_ms)
 
 
 def _of_picture(job: Job, picture: Picture) -> Look:
@@ -103,6 +106,7 @@ def _of_picture(job: Job, picture: Picture) -> Look:
         shape=f"{picture.width}x{picture.height} {picture.mode}",
         size=(picture.width, picture.height),
         numbers=float(picture.width * picture.height * picture.channels),
+        mode=picture.mode,
         black=picture.black,
         plain=picture.plain,
         decode_ms=picture.decode_ms,

@@ -36,6 +36,7 @@ def absent(root: Path, places: Sequence[Place], layout: str) -> list[Problem]:
         return list(_files(root, [_captions(place) for place in places]))
     if layout == "unpaired":
         return []
+    yet = [*_empty(places), *_incomplete(places, layout)]
     items: Items = defaultdict(dict)
     alive = {place.split for place in places if place.count}
     for place in places:
@@ -43,7 +44,37 @@ def absent(root: Path, places: Sequence[Place], layout: str) -> list[Problem]:
             items[place.split, place.item][place.role] = place
     usual = _usual(items.values())
     sides = [_roles(roles, usual) for roles in items.values()]
-    return [*_folders(items, usual), *_files(root, sides)]
+    return [*yet, *_folders(items, usual), *_files(root, sides)]
+
+
+def _empty(places: Sequence[Place]) -> Iterator[Problem]:
+    """Clips and classes whose folder holds nothing at all, beside others that do."""
+    full = Counter(_above(place) for place in places if place.count and not place.role)
+    empty = Examples()
+    for place in places:
+        folder = place.folder
+        anything = folder.files or folder.others or folder.notes or folder.folders
+        if place.item and not place.role and not anything and full[_above(place)]:
+            empty = more(empty, folder.path)
+    if empty:
+        yield Problem("empty", empty, "of clips or classes")
+
+
+def _above(place: Place) -> str:
+    return place.folder.path.rpartition("/")[0]
+
+
+def _incomplete(places: Sequence[Place], layout: str) -> Iterator[Problem]:
+    """Triplets of which a frame is missing."""
+    if layout not in {"triplets", "short sequences"}:
+        return
+    usual = Counter(place.count for place in places if place.count).most_common(1)[0][0]
+    short = Examples()
+    for place in places:
+        if 0 < place.count < usual:
+            short = more(short, place.folder.path)
+    if short:
+        yield Problem(f"folders with fewer than the usual {usual} frames", short, "sequences")
 
 
 def _usual(items: Iterable[dict[str, Place]]) -> list[str]:
@@ -68,8 +99,20 @@ def _folders(items: Items, usual: list[str]) -> Iterator[Problem]:
 
 def _beside(place: Place, role: str) -> str:
     """Where a missing folder would be."""
+    there, wanted = place.role.split(" "), role.split(" ")
     parts = place.folder.path.split("/")
-    return "/".join(role if part == place.role else part for part in parts)
+    if len(there) == len(wanted):
+        names = dict(zip(there, wanted, strict=True))
+        parts = [_instead(part, names) for part in parts]
+    return "/".join(parts)
+
+
+def _instead(part: str, names: dict[str, str]) -> str:
+    """``train_sharp`` becomes ``train_blur``."""
+    for name, wanted in names.items():
+        if part == name or part.endswith(f"_{name}"):
+            return part.removesuffix(name) + wanted
+    return part
 
 
 def _captions(place: Place) -> list[Side]:

@@ -59,7 +59,7 @@ def read_dataset(
     stores = tuple(stores_of(root, folders))
     skipped = [*walk.skipped, *_lost(lost), *_left_out(gathered)]
     missing = missing_from_lists(root, folders)
-    return _dataset(root, plan, arranged, gathered, stores, missing, walk.zero_length, skipped)
+    return _dataset(root, plan, arranged, gathered, stores, missing, walk, skipped)
 
 
 def _dataset(
@@ -69,7 +69,7 @@ def _dataset(
     gathered: Gathered,
     stores: tuple[Store, ...],
     missing: list[Problem],
-    zero_length: Examples,
+    walk: Walk,
     skipped: list[str],
 ) -> Dataset:
     places = arranged.places
@@ -85,9 +85,13 @@ def _dataset(
         files=sum(place.count for place in places),
         bytes=sum(files.bytes for place in places for files in place.folder.files),
         opened=gathered.opened,
-        zero_length=zero_length,
+        zero_length=walk.zero_length,
         absent=(*missing, *absent(root, places, arranged.layout), *_of(stores, "absent")),
-        unreadable=(*problems(gathered.troubles), *_of(stores, "unreadable")),
+        unreadable=(
+            *_unless_none("links to files that are not there", walk.dangling),
+            *problems(gathered.troubles),
+            *_of(stores, "unreadable"),
+        ),
         non_finite=(*problems(gathered.bad), *_of(stores, "non_finite")),
         unlike=tuple(gathered.unlike()),
         unequal=tuple(gathered.unequal()) if arranged.layout != "unpaired" else (),
@@ -95,6 +99,8 @@ def _dataset(
         same=problems(gathered.same),
         leaked=tuple(Problem(what, examples) for what, examples in leaked if examples),
         video_frames=gathered.video_frames,
+        video_lengths=tuple(sorted(gathered.video_lengths.items())),
+        modes=tuple(gathered.modes()),
         window=window,
         window_given=plan.window is not None,
         batch=plan.batch,
@@ -104,6 +110,10 @@ def _dataset(
         memory_bytes=plan.memory_bytes,
         skipped=tuple(skipped),
     )
+
+
+def _unless_none(what: str, files: Examples) -> tuple[Problem, ...]:
+    return (Problem(what, files),) if files else ()
 
 
 def _of(stores: tuple[Store, ...], what: str) -> tuple[Problem, ...]:

@@ -82,6 +82,11 @@ def bad_number(array: Array) -> str:
     return "NaN" if (special & mantissa).any() else "Inf"
 
 
+def all_zero(array: Array) -> bool:
+    """Whether every byte of it is zero, as in a tensor of zeros; not of an empty one."""
+    return bool(array.data) and array.data.count(0) == len(array.data)
+
+
 def _npy(stream: BinaryIO) -> Array:
     start = stream.read(8)
     if start[:6] != MAGIC:

@@ -41,7 +41,13 @@ WEIGHTS = re.compile(  # of a model, beside or among the data
     r"(.*[-_.])?(model|weights|lora|checkpoint|ckpt|optimizer|scheduler|best|last)([-_.].*)?"
     r"\.(safetensors|pth?)$"
 )
-NOT_DATA = {"__pycache__", "__MACOSX", "@eaDir", "lost+found"}  # what systems leave behind
+NOT_DATA = {
+    "__pycache__",
+    "__MACOSX",
+    "@eaDir",
+    "lost+found",
+    "Thumbs.db",
+}  # what systems leave behind
 
 
 @dataclass(slots=True)
@@ -73,6 +79,7 @@ class Walk:
         self.root = root
         self.skipped: list[str] = []
         self.zero_length = Examples()
+        self.dangling = Examples()  # links to files that are not there
         self.seen: set[tuple[int, int]] = set()  # folders by device and number: links may turn back
 
     def folders(self) -> Iterator[Folder]:
@@ -95,7 +102,7 @@ class Walk:
 
     def _one(self, path: str) -> tuple[Folder, list[str]]:
         tallies: dict[Kind, _Tally] = {}
-        inside, others = [], 0
+        inside, others, notes = [], 0, 0
         for entry in self._entries(path):
             name = f"{path}/{entry.name}" if path else entry.name
             if entry.is_dir():
@@ -106,13 +113,16 @@ class Walk:
             kind = kind_of(entry.name)
             if kind is None or not entry.is_file():
                 others += suffix not in ABOUT and suffix not in KINDS
+                notes += suffix in ABOUT
+                if kind and entry.is_symlink() and not os.path.exists(entry):  # noqa: PTH110 fast
+                    self.dangling = more(self.dangling, name)
                 continue
             size = entry.stat().st_size
             if size == 0:
                 self.zero_length = more(self.zero_length, name)
             tallies.setdefault(kind, _Tally()).add(stem_of(stem), suffix, size)
         files = tuple(tallies[kind].files(kind) for kind in sorted(tallies))
-        return Folder(path, files, others, len(inside)), inside
+        return Folder(path, files, others, len(inside), notes), inside
 
     def _entries(self, path: str) -> Iterator["os.DirEntry[str]"]:
         with os.scandir(self.root / path) as entries:

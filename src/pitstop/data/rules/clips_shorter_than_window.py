@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
-from pitstop.data.dataset import FIRST, Dataset
+from pitstop.data.dataset import FIRST, Dataset, Examples
 from pitstop.data.needs import clip_lengths
+from pitstop.data.walk import more
 from pitstop.data.wording import number
 
 
@@ -30,19 +31,31 @@ def clips_shorter_than_window(dataset: Dataset) -> Iterator[Finding]:
             window=5,
         )
     """
-    if dataset.layout != "clips":
-        return
-    clips = clip_lengths(dataset)
-    short = {path: length for path, length in clips.items() if length < dataset.window}
+    lengths = _lengths(dataset)
+    short = [(length, clips) for length, clips in lengths if length < dataset.window]
     if not short:
         return
     usual = "" if dataset.window_given else ", the usual window: give yours with --window"
-    longest = max(short.values())
+    longest = max(length for length, _ in short)
+    few, all_of_them = (sum(clips.count for _, clips in each) for each in (short, lengths))
+    named = [path for _, clips in short for path in clips.first]
     yield Finding(
-        f"{len(short)} of {number(len(clips), 'clip')} have at most {number(longest, 'frame')}, "
-        f"fewer than {dataset.window}{usual}: {', '.join(list(short)[:FIRST])}.",
+        f"{few:,} of {number(all_of_them, 'clip')} have at most {number(longest, 'frame')}, "
+        f"fewer than {dataset.window}{usual}: {', '.join(named[:FIRST])}.",
         item="clips",
-        cure=f"a window of {min(short.values())} takes them all; else leave them out by name",
-        severity="error" if len(short) == len(clips) else "warning",
+        cure=f"a window of {min(length for length, _ in short)} takes them all; else leave them "
+        "out by name",
+        severity="error" if few == all_of_them else "warning",
         confidence="certain" if dataset.window_given else "suspected",
     )
+
+
+def _lengths(dataset: Dataset) -> list[tuple[int, Examples]]:
+    """Frames, and the clips or videos that have so many."""
+    if dataset.layout == "videos":
+        return list(dataset.video_lengths)
+    found: dict[int, Examples] = {}
+    if dataset.layout == "clips":
+        for path, length in clip_lengths(dataset).items():
+            found[length] = more(found.get(length, Examples()), path)
+    return list(found.items())

@@ -28,9 +28,9 @@ def missing_artefact_replaced_silently(dataset: Dataset) -> Iterator[Finding]:
         Dataset(absent=())
     """
     for problem in dataset.absent:
+        words = WORDS.get(problem.what, problem.what).format(role=problem.where)
         yield Finding(
-            f"{WORDS.get(problem.what, problem.what).format(role=problem.where)}: "
-            f"{named(problem.files)}.",
+            f"{words[0].upper()}{words[1:]}: {named(problem.files)}.",
             item=problem.where,
             cure="make them anew, or leave out by name what needs them; fail where one is missing",
             severity="error",

@@ -10,20 +10,20 @@ from pitstop.data.wording import named
 
 @rule("PIT120")
 def picture_black(dataset: Dataset) -> Iterator[Finding]:
-    """Pictures are black throughout, where others beside them are not.
+    """Pictures are black, or tensors zero throughout, where others beside them are not.
 
-    Leaders, fades and failed renders teach nothing. A loss that divides by the mean or the
-    variance of such a picture turns NaN.
+    Leaders, fades, failed renders and zeros in the place of a missing file teach nothing. A loss
+    that divides by the mean or the variance of such a picture turns NaN.
 
     Bad:
-        Dataset(black=(Problem("black", Examples(1, ("a.png",))),))
+        Dataset(black=(Problem("all black", Examples(1, ("a.png",))),))
 
     Good:
         Dataset(black=())
     """
     for problem in dataset.black:
         yield Finding(
-            f"All black: {named(problem.files)}.",
+            f"{problem.what.capitalize()}: {named(problem.files)}.",
             item=problem.where or "pictures",
             cure="leave them out by name; look at what made them",
             severity="warning",
