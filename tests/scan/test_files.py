@@ -113,9 +113,9 @@ def test_a_generated_file_is_one_line_and_a_large_config_is_data(folder):
     assert found.skipped == ["big.py: 2.0 MB, so generated; limit 2 MB"]
 
 
-def test_notebooks_are_counted_in_one_line(folder):
-    write("a.ipynb", "b.ipynb")
-    assert find_files([Path()]).skipped == ["a.ipynb: notebooks are not scanned (2 of them)"]
+def test_notebooks_are_found_and_may_be_larger(folder):
+    write("a.ipynb", text="x" * (LARGEST_PYTHON_BYTES + 1))
+    assert [file.name for file in find_files([Path()]).files] == ["a.ipynb"]
 
 
 def test_a_path_that_is_not_there_cannot_be_scanned(folder):

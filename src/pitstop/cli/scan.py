@@ -13,6 +13,7 @@ from pitstop.cli.output import Output, output_options
 from pitstop.core.errors import PitstopError
 from pitstop.core.printable import printable, printable_lines
 from pitstop.core.report import Report
+from pitstop.scan import baseline as baselines
 from pitstop.scan.run import Options, Scanned, scan_and_fix
 from pitstop.scan.screen import first_screen
 from pitstop.scan.worker import static_rules
@@ -29,6 +30,8 @@ Examples:
   pitstop scan --unsafe-fixes --diff      show every fix, write nothing
   pitstop scan --select PIT2,loader-without-workers
   pitstop scan --ignore PIT3 --per-file-ignores "tests/*:ALL"
+  pitstop scan --write-baseline old.json  an old project: what is there stays there ...
+  pitstop scan --baseline old.json        ... and only what is new is told
   pitstop scan --format sarif --output scan.sarif
 \b
 Exit codes: 0 nothing found, 1 findings, 2 could not run.
@@ -76,6 +79,18 @@ def _globs(
     metavar="GLOB",
     help="Leave files out, besides those that git ignores.",
 )
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Report only what FILE does not know.",
+)
+@click.option(
+    "--write-baseline",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write what is found to FILE, and report nothing.",
+)
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead.")
 @click.option("--all", "everything", is_flag=True, help="List every place, and notes as well.")
 @click.option("--no-cache", is_flag=True, help="Look at every file again.")
@@ -97,6 +112,8 @@ def command(
     ignore: tuple[str, ...],
     per_file_ignores: Mapping[str, tuple[str, ...]],
     exclude: tuple[str, ...],
+    baseline: Path | None,
+    write_baseline: Path | None,
     statistics: bool,
     everything: bool,
     no_cache: bool,
@@ -115,13 +132,24 @@ def command(
         raise click.UsageError("--unsafe-fixes goes with --fix or --diff")
     notes = everything or statistics or bool(select)
     options = Options(
-        select, ignore, per_file_ignores, exclude, not no_cache, jobs, progress=True, notes=notes
+        select,
+        ignore,
+        per_file_ignores,
+        exclude,
+        not no_cache,
+        jobs,
+        progress=True,
+        notes=notes,
+        baseline=baseline,
     )
     scanned = scan_and_fix(paths or (Path(),), options, fix or diff, unsafe_fixes)
     if diff:
         return _show_diff(scanned, exit_zero)
     if fix:
         _write_fixes(scanned)
+    if write_baseline:
+        say(baselines.write_baseline(write_baseline, scanned.entries))
+        return _exit_code(scanned, found=False)
     if statistics:
         click.echo(_count(scanned.report), nl=False)
     elif everything or output.path or output.format not in SHORT:

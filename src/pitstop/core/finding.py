@@ -12,13 +12,21 @@ Per = Literal["step", "epoch", "validation", "start"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of source text. Lines and columns count from 1."""
+    """A stretch of source text. Lines and columns count from 1, in a notebook in each cell."""
 
     path: str
     line: int
     column: int
     end_line: int
     end_column: int
+    cell: int = 0  # of a notebook, from 1 among all its cells; 0: no notebook
+
+    @property
+    def place(self) -> str:
+        """``train.py:3``, or ``play.ipynb:cell 4:3``."""
+        return (
+            f"{self.path}:cell {self.cell}:{self.line}" if self.cell else f"{self.path}:{self.line}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

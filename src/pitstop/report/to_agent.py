@@ -67,7 +67,7 @@ def _blocks(report: Report) -> Iterator[list[str]]:
 
 def _finding(number: int, finding: Finding, report: Report) -> Iterator[str]:
     span = finding.span
-    where = f"{span.path}:{span.line}" if span else finding.item
+    where = span.place if span else finding.item
     sure = f"({finding.severity}, {finding.confidence})"
     yield f"{number}. {where} {finding.code} {finding.rule} {sure}"
     yield f"   what: {finding.message}"

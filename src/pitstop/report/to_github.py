@@ -21,13 +21,16 @@ def render(report: Report) -> str:
 def _line(finding: Finding) -> str:
     properties = {"title": f"{finding.code} {finding.rule}".strip()}
     span = finding.span
-    if span is not None:
+    message = finding.message if span else f"{finding.item}: {finding.message}"
+    if span is not None and span.cell:  # GitHub shows the file of a notebook, which has other lines
+        properties |= {"file": span.path}
+        message = f"cell {span.cell}, line {span.line}: {message}"
+    elif span is not None:
         properties |= {"file": span.path, "line": str(span.line), "col": str(span.column)}
         properties |= {"endLine": str(span.end_line)}
         if span.line == span.end_line:  # GitHub refuses a column on another line
             properties |= {"endColumn": str(span.end_column)}
     pairs = ",".join(f"{key}={_escape(value, ':,')}" for key, value in properties.items())
-    message = finding.message if span else f"{finding.item}: {finding.message}"
     return f"::{LEVELS[finding.severity]} {pairs}::{_escape(message)}"
 
 

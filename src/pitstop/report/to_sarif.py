@@ -67,7 +67,7 @@ def _results(report: Report, codes: list[str]) -> list[dict[str, Any]]:
             "partialFingerprints": {"pitstop/v1": f"{print_of_it}:{seen[print_of_it]}"},
         }
         if finding.span is not None:
-            result["locations"] = [{"physicalLocation": _location(finding.span)}]
+            result["locations"] = [_location(finding.span)]
             if finding.fix is not None:
                 result["fixes"] = [_fix(finding.fix, finding.span.path)]
         results.append(result)
@@ -91,13 +91,17 @@ def _artifact(path: str) -> dict[str, str]:
 
 
 def _location(span: Span) -> dict[str, Any]:
+    """A region of the file; SARIF knows no cells, so of a notebook they are said in words."""
+    if span.cell:
+        where = {"text": f"cell {span.cell}, line {span.line}"}
+        return {"physicalLocation": {"artifactLocation": _artifact(span.path)}, "message": where}
     region = {
         "startLine": span.line,
         "startColumn": span.column,
         "endLine": span.end_line,
         "endColumn": span.end_column,
     }
-    return {"artifactLocation": _artifact(span.path), "region": region}
+    return {"physicalLocation": {"artifactLocation": _artifact(span.path), "region": region}}
 
 
 def _fix(fix: Fix, path: str) -> dict[str, Any]:

@@ -30,8 +30,8 @@ def place(finding: Finding) -> str:
     if finding.span is None:
         return finding.item
     if finding.confidence == "measured":
-        return f"{finding.span.path}:{finding.span.line}"
-    return f"{finding.span.path}:{finding.span.line}:{finding.span.column}"
+        return finding.span.place
+    return f"{finding.span.place}:{finding.span.column}"
 
 
 def first(report: Report) -> list[Finding]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pitstop.core.errors import PitstopError
 from pitstop.scan.gitignore import FILE_NAME, Pattern, is_ignored, parse_pattern, read_patterns
+from pitstop.scan.notebook import SUFFIX as NOTEBOOK
 from pitstop.scan.pins import is_pin_file
 
 PYTHON = (".py", ".pyi")
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
-NOTEBOOK = ".ipynb"
 # Never the user's own code, whatever an ignore file says.
 EXCLUDED_FOLDERS = {
     *(".git", ".hg", ".svn", ".venv", "venv", "node_modules", "build", "dist", "__pycache__"),
@@ -25,6 +25,7 @@ TOOL_CONFIGS = {
     *("tsconfig.json", "composer.json", "mkdocs.yml", "environment.yml", "environment.yaml"),
 }
 LARGEST_PYTHON_BYTES = 2_000_000  # nobody writes 2 MB by hand: generated code
+LARGEST_NOTEBOOK_BYTES = 50_000_000  # most of it are pictures that the cells have shown
 LARGEST_CONFIG_BYTES = 64_000  # larger YAML or JSON is data, not settings
 MOST_CONFIGS = 2_000  # more of them are a dataset's annotations
 
@@ -44,7 +45,6 @@ class Found:
     files: list[File] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)  # likewise, of what should have been scanned
-    notebooks: list[str] = field(default_factory=list)
     pins: list[File] = field(default_factory=list)  # not scanned: what they say of torch's version
 
 
@@ -67,9 +67,6 @@ def find_files(paths: Iterable[Path], exclude: Sequence[str] = ()) -> Found:
     found.files = list({file.path: file for file in found.files}.values())
     found.pins = [file for top in sorted(tops) for file in _pins(top)]
     _limit_configs(found)
-    if found.notebooks:
-        first, count = found.notebooks[0], len(found.notebooks)
-        found.skipped.append(f"{first}: notebooks are not scanned ({count} of them)")
     return found
 
 
@@ -94,10 +91,7 @@ def show(path: Path) -> str:
 
 
 def _add(found: Found, path: Path) -> None:
-    if path.suffix == NOTEBOOK:
-        found.notebooks.append(show(path))
-        return
-    limit = LARGEST_CONFIG_BYTES if path.suffix in CONFIGS else LARGEST_PYTHON_BYTES
+    limit = largest_bytes(path)
     try:
         state = path.stat()
     except OSError as error:
@@ -109,7 +103,15 @@ def _add(found: Found, path: Path) -> None:
     elif size <= limit:
         found.files.append(File(path.absolute(), show(path)))
     elif path.suffix not in CONFIGS:
-        found.skipped.append(f"{show(path)}: {size / 1e6:.1f} MB, so generated; limit 2 MB")
+        why = f"{size / 1e6:.1f} MB, so generated; limit {limit // 1_000_000} MB"
+        found.skipped.append(f"{show(path)}: {why}")
+
+
+def largest_bytes(path: Path) -> int:
+    """More than that is not read."""
+    if path.suffix == NOTEBOOK:
+        return LARGEST_NOTEBOOK_BYTES
+    return LARGEST_CONFIG_BYTES if path.suffix in CONFIGS else LARGEST_PYTHON_BYTES
 
 
 def _limit_configs(found: Found) -> None:

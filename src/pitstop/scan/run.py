@@ -1,7 +1,7 @@
 """Running a scan: paths in, a Report out; with fixes, also the files that would change."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,24 +11,27 @@ from pitstop.core.reading import read_regular
 from pitstop.core.report import Report
 from pitstop.core.units import count
 from pitstop.scan import cache
+from pitstop.scan.baseline import Baseline, Entry, read_baseline
 from pitstop.scan.config import find_config
 from pitstop.scan.decode import Encoding, UnreadableError, decode, encode
 from pitstop.scan.facts import FileFacts
 from pitstop.scan.files import (
     LARGEST_CONFIG_BYTES,
-    LARGEST_PYTHON_BYTES,
     File,
     Found,
     find_files,
+    largest_bytes,
 )
 from pitstop.scan.fixing import apply_fixes, may_be_applied
-from pitstop.scan.passes import Checked, Memory, check
+from pitstop.scan.notebook import SUFFIX as NOTEBOOK
+from pitstop.scan.notebook import Notebook, read_notebook
+from pitstop.scan.passes import Memory, check
 from pitstop.scan.pins import newest_torch
 from pitstop.scan.plugins import load_plugins
 from pitstop.scan.pool import Pool
 from pitstop.scan.selection import EVERYTHING, Selection
 from pitstop.scan.source import is_config
-from pitstop.scan.suppress import read_suppressions, without_suppressed
+from pitstop.scan.wanted import Wanted
 from pitstop.scan.worker import static_rules
 from pitstop.scan.write import Change, may_be_written, write_changes
 
@@ -47,6 +50,7 @@ class Options:
     jobs: int = 0  # processes; 0: as many as there are cores
     progress: bool = False
     notes: bool = True  # report what is true and worth little, too
+    baseline: Path | None = None  # findings that it knows are not reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class Loaded:
     data: bytes
     text: str
     encoding: Encoding
+    notebook: Notebook | None = None  # of which the text is the Python
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ class Scanned:
     applied: tuple[Finding, ...] = ()
     changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # name -> before, after
     loaded: Mapping[str, Loaded] = field(default_factory=dict)
+    entries: tuple[Entry, ...] = ()  # what a baseline would know all findings by
 
     def write(self) -> None:
         """Write the changed files, all or none."""
@@ -90,7 +96,10 @@ def scan_and_fix(
     selection, exclude = _settle(paths, options)
     codes = frozenset(rule.code for rule in selection.rules(static_rules()))
     found = find_files(paths, exclude)
+    baseline = read_baseline(options.baseline) if options.baseline else Baseline()
     loaded = _load(found)
+    notebooks = {name: each.notebook for name, each in loaded.items() if each.notebook}
+    wanted = Wanted(selection, notebooks, baseline)
     store = cache.cache_file(paths)
     memory = Memory(cache.load(store) if options.use_cache else cache.Entries())
     beside = FileFacts("", "", newest_torch=_newest_torch(found.pins))
@@ -103,15 +112,16 @@ def scan_and_fix(
         checked = check(texts, codes, memory, pool, beside)
         if options.use_cache and memory.changed:
             cache.save(store, memory.now)
-        findings = _wanted(checked, texts, selection)
+        told = wanted.of(checked.findings, texts)
         for _ in range(MOST_PASSES if fix else 0):
-            fixed = apply_fixes(_writable(texts, loaded), findings, unsafe)
+            fixed = apply_fixes(_writable(texts, loaded), told.findings, unsafe)
             if not fixed.applied:
                 break
             applied += fixed.applied
             texts = {**texts, **fixed.texts}
             checked = check(texts, codes, memory, pool, beside)
-            findings = _wanted(checked, texts, selection)
+            told = wanted.of(checked.findings, texts)
+    findings = told.findings
     changes = {
         name: (loaded[name].text, text) for name, text in texts.items() if text != loaded[name].text
     }
@@ -120,8 +130,11 @@ def scan_and_fix(
     skipped += tuple(_left_alone(findings, loaded, unsafe) if fix else ())
     read = len(texts) - len(checked.unread)
     shown = [each for each in findings if options.notes or each.severity != "note"]
-    report = _report(shown, skipped, read, len(unread), len(findings) - len(shown))
-    return Scanned(report, bool(unread and not read), tuple(applied), changes, loaded)
+    known = len(told.entries) - len(findings)
+    notes = _notes(len(findings) - len(shown), known, options.baseline)
+    report = _report(shown, skipped, read, len(unread), notes)
+    failed = bool(unread and not read)
+    return Scanned(report, failed, tuple(applied), changes, loaded, told.entries)
 
 
 def _settle(paths: Sequence[Path], options: Options) -> tuple[Selection, tuple[str, ...]]:
@@ -139,9 +152,11 @@ def _load(found: Found) -> dict[str, Loaded]:
     loaded = {}
     for file in found.files:
         try:
-            data = read_regular(file.path, LARGEST_PYTHON_BYTES)
+            data = read_regular(file.path, largest_bytes(file.path))
             text, encoding = decode(data)
-            loaded[file.name] = Loaded(file, data, text, encoding)
+            notebook = read_notebook(text) if file.path.suffix == NOTEBOOK else None
+            text = notebook.text if notebook else text
+            loaded[file.name] = Loaded(file, data, text, encoding, notebook)
         except FileNotFoundError:
             found.skipped.append(f"{file.name}: deleted while scanning")
         except OSError as error:
@@ -181,27 +196,15 @@ def _left_alone(
     ]
 
 
-def _wanted(checked: Checked, texts: Mapping[str, str], selection: Selection) -> list[Finding]:
-    """Findings in order of place, without those that the project has silenced."""
-    by_file: dict[str, list[Finding]] = {}
-    for finding in checked.findings:
-        path = finding.span.path if finding.span else ""
-        if not selection.silences(path, finding.code, finding.rule):
-            by_file.setdefault(path, []).append(finding)
-    found: list[Finding] = []
-    for path, findings in by_file.items():
-        comments = [] if is_config(path) else read_suppressions(texts.get(path, ""))
-        found += without_suppressed(findings, comments)
-    return sorted(found, key=_place)
-
-
-def _place(finding: Finding) -> tuple[str, int, int, str]:
-    span = finding.span
-    return (span.path, span.line, span.column, finding.code) if span else ("", 0, 0, finding.code)
+def _notes(hidden: int, known: int, baseline: Path | None) -> Iterator[str]:
+    if hidden:
+        yield f"{count(hidden, 'note')} not shown: --all shows them"
+    if known:
+        yield f"{count(known, 'finding')} of {baseline} not shown"
 
 
 def _report(
-    findings: list[Finding], skipped: Sequence[str], files: int, unread: int, hidden: int
+    findings: list[Finding], skipped: Sequence[str], files: int, unread: int, notes: Iterable[str]
 ) -> Report:
     docs = {rule.code: rule.doc for rule in static_rules()}
     fixable = sum(1 for each in findings if each.fix)
@@ -220,7 +223,7 @@ def _report(
         next=_next(fixable, safe),
         findings=tuple(findings),
         skipped=tuple(skipped),
-        notes=(f"{count(hidden, 'note')} not shown: --all shows them",) if hidden else (),
+        notes=tuple(notes),
         docs={each.code: docs[each.code] for each in findings},
     )
 

@@ -75,10 +75,10 @@ def _unsure(finding: Finding) -> bool:
 
 def _one_for_each_statement(findings: Sequence[Finding], small: set[str]) -> list[Finding]:
     """The dearest of each line and subject: a loader that is told of its workers is told enough."""
-    found: dict[tuple[str, int, str], Finding] = {}
+    found: dict[tuple[str, str], Finding] = {}
     for each in sorted(findings, key=lambda each: _rank(each, small)):
         span = each.span
-        found.setdefault((span.path, span.line, each.code[:4]) if span else ("", 0, ""), each)
+        found.setdefault((span.place, each.code[:4]) if span else ("", ""), each)
     return list(found.values())
 
 
@@ -96,7 +96,7 @@ def _shown(group: Group) -> Finding:
     first, *others = group.findings
     words = [first.message, f"({first.confidence})"]
     if others:
-        places = [f"{each.span.path}:{each.span.line}" for each in others if each.span]
+        places = [each.span.place for each in others if each.span]
         dots = ", ..." if len(places) > PLACES else ""
         words.append(f"And {len(others)} more like it: {', '.join(places[:PLACES])}{dots}")
     if first.severity == "error":
