@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from pitstop.parts import accelerate_vae, exchange_trial, vae_functions
+from pitstop.parts.fuse_group_norm import Undo
 from pitstop.parts.vae_blocks import WideHeadProcessor
 from pitstop.parts.vae_functions import add_biases, add_biases_twin, fold_upsample, softmax_rows
 
@@ -159,6 +160,13 @@ SMALL = {
                       "encoder_layers_per_block": (1, 1), "decoder_layers_per_block": (1, 1),
                       "encoder_block_types": "ResBlock", "decoder_block_types": "ResBlock",
                       "latent_channels": 4, "attention_head_dim": 8},
+    "AutoencoderKLLTXVideo": {"block_out_channels": (8, 8), "latent_channels": 8,
+                              "layers_per_block": (1, 1, 1), "decoder_block_out_channels": (8, 8),
+                              "decoder_layers_per_block": (1, 1, 1),
+                              "spatio_temporal_scaling": (True, False),
+                              "decoder_spatio_temporal_scaling": (True, False),
+                              "decoder_inject_noise": (False,) * 3,
+                              "upsample_residual": (False,) * 2, "upsample_factor": (1, 1)},
 }  # fmt: skip
 
 
@@ -166,17 +174,64 @@ SMALL = {
 def test_what_decodes_latents_can_be_timed_by_itself(name):
     diffusers = pytest.importorskip("diffusers")
     vae = getattr(diffusers, name)(**SMALL[name]).eval()
-    run = exchange_trial.decoding(vae, cells=4)
-    assert run().sample.shape[-1] % 4 == 0
+    runs = exchange_trial.decodings(vae, sides=(16, 48))
+    assert [(shape, run().sample.shape[-1]) for shape, run in runs.items()] == [
+        ("16 x 16", 16),
+        ("48 x 48", 48),
+    ]
     times_ms = iter(range(100, 0, -10))
-    undo = accelerate_vae(vae, measure=run, clock=lambda _: next(times_ms))
-    assert undo.record
-    assert run().sample.isfinite().all()
+    undo = accelerate_vae(vae, measure=runs["16 x 16"], clock=lambda _: next(times_ms))
+    assert undo.record or name == "AutoencoderKLLTXVideo"
+    assert runs["16 x 16"]().sample.isfinite().all()
+
+
+def test_a_picture_that_cannot_be_decoded_is_not_timed():
+    class Small(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.decoder = nn.Conv2d(4, 3, 1)
+
+        def decode(self, latent):
+            if latent.shape[-1] > 16:
+                raise torch.OutOfMemoryError
+            return (self.decoder(latent),)
+
+    assert list(exchange_trial.decodings(Small(), sides=(16, 32))) == ["16 x 16"]
+    assert list(exchange_trial.decodings(Small(), sides=(32,))) == ["8 x 8"]
 
 
 def test_what_is_no_vae_cannot():
-    assert exchange_trial.decoding(nn.Conv2d(1, 1, 1)) is None
-    assert exchange_trial.decoding(nn.Linear(1, 1)) is None
+    assert exchange_trial.decodings(nn.Conv2d(1, 1, 1)) == {}
+    assert exchange_trial.decodings(nn.Linear(1, 1)) == {}
+
+
+def tried(small_ms, large_ms):
+    """What is kept of an exchange that takes so long, where both sizes took 10 ms."""
+    times_ms = iter([10.0, 10.0, small_ms, large_ms])
+
+    def clock(_):
+        found = next(times_ms)
+        if found is None:
+            raise RuntimeError("no kernel for this")
+        return found
+
+    undone = []
+    trial = exchange_trial.Trial({"small": print, "large": print}, clock)
+    trial.attempt("norm", lambda: Undo((lambda: undone.append(1),)))
+    assert [each.kept for each in trial.done.record] == [not undone] * 2
+    return str(trial.done)
+
+
+def test_what_gains_in_one_size_must_not_lose_in_another():
+    kept = "norm, small: 10.00 to 9.95 ms, 1.01x\nnorm, large: 10.00 to 5.00 ms, 2.00x"
+    assert tried(9.95, 5.0) == kept
+    assert tried(10.5, 5.0).count("left alone") == 2
+    assert tried(10.0, 9.9).count("left alone") == 2
+
+
+def test_what_fails_in_the_whole_is_left_alone():
+    fails = "norm, large: fails: left alone"
+    assert tried(5.0, None) == f"norm, small: 10.00 to 5.00 ms, 2.00x: left alone\n{fails}"
 
 
 def test_folded_upsampling_is_the_same_convolution():

@@ -28,7 +28,7 @@ from torch import nn
 from pitstop import internals
 from pitstop.parts import vae_blocks
 from pitstop.parts.causal_blocks import accelerate_causal
-from pitstop.parts.exchange_trial import Clock, Run, Trial, decoding, fastest_ms
+from pitstop.parts.exchange_trial import Clock, Run, Trial, decodings, fastest_ms
 from pitstop.parts.fuse_group_norm import Undo, fuse_group_norm, subclass, swap_class
 
 Exchanges = Iterator[tuple[str, Callable[[], Undo]]]
@@ -43,10 +43,12 @@ def accelerate_vae(
     """Apply every step that makes ``vae`` faster, in place; call the result to undo them.
 
     Each is timed by ``measure``, a function that runs the VAE once: by default, on a GPU, it
-    decodes a small latent. ``str()`` of the result says what was done, and what it gained.
+    decodes a small picture and a large one. ``str()`` of the result says what was done, and what it
+    gained.
     """
     on_gpu = next((each.is_cuda for each in vae.parameters()), False)
-    trial = Trial(measure or (decoding(vae) if on_gpu else None), clock)
+    runs = {"": measure} if measure else decodings(vae) if on_gpu else {}
+    trial = Trial(runs, clock)
     for name, exchange in _exchanges(vae, compile):
         trial.attempt(name, exchange)
     return trial.done

@@ -34,11 +34,13 @@ class Exchanged:
     name: str
     before_ms: float | None = None
     after_ms: float | None = None
-    kept: bool = True  # else it was no gain, and the model has its own
+    kept: bool = True  # else it was no gain or failed, and the model has its own
 
     def __str__(self) -> str:
-        if self.before_ms is None or self.after_ms is None:
+        if self.before_ms is None:
             return f"{self.name}: not timed"
+        if self.after_ms is None:
+            return f"{self.name}: fails: left alone"
         times = f"{self.before_ms:.2f} to {self.after_ms:.2f} ms"
         gain = f"{self.before_ms / self.after_ms:.2f}x"
         return f"{self.name}: {times}, {gain}" + ("" if self.kept else ": left alone")
