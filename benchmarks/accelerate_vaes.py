@@ -43,7 +43,7 @@ KINDS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {  # by name: config,
     "AutoencoderKLLTXVideo": ({}, (1, 128, 2, 16, 16)),
     "AutoencoderKLWan": ({}, (1, 16, 2, 32, 32)),
 }
-SMALL = {
+SMALL: dict[str, dict[str, Any]] = {
     "AutoencoderKL": {"block_out_channels": (8, 8, 8, 8), "norm_num_groups": 4},
     "AutoencoderKLWan": {"base_dim": 8},
 }
