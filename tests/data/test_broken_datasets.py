@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 from data.builders import classes, clips, pairs, picture
 from pitstop.cli.main import run
 from pitstop.data.examine import examine
+from pitstop.data.needs import samples
 from pitstop.data.read import Plan, read_dataset
 
 WINDOW = Plan(window=5)
@@ -342,6 +343,38 @@ def test_a_tensor_of_zeros_among_others(tmp_path):
     assert "All zero: 0.npy" in findings["PIT120"].message
 
 
+@pytest.mark.parametrize(
+    ("line", "missing"),
+    [("00001/{:04d}", "00001/0009"), ("00001/{0:04d}/im1.png 00001/{0:04d}/im3.png", "im3.png")],
+)
+def test_a_text_that_lists_what_is_not_there(tmp_path, line, missing):
+    for clip in range(6):
+        for frame in (1, 2, 3):
+            picture(tmp_path / f"sequences/00001/{clip:04d}/im{frame}.png")
+    (tmp_path / "readme.txt").write_text("Frames and/or clips\nsee https://a.org/b\n")
+    lines = [line.format(clip) for clip in range(6)]
+    (tmp_path / "tri_trainlist.txt").write_text("\n".join(lines))
+    assert found(tmp_path, Plan()) == {}
+    (tmp_path / "tri_trainlist.txt").write_text("\n".join([*lines, line.format(9)]))
+    findings = found(tmp_path, Plan())
+    assert set(findings) == {"PIT112"}
+    assert missing in findings["PIT112"].message
+
+
+def test_partners_in_one_folder(tmp_path):
+    for scene in range(3):
+        for name in ("GT_SRGB_010", "NOISY_SRGB_010"):
+            picture(tmp_path / f"{scene:04d}_S6/{scene:04d}_{name}.png")
+    for index in range(5):
+        for word in ("blur", "sharp"):
+            picture(tmp_path / f"more/{index}_{word}.png")
+    dataset = read_dataset(tmp_path, Plan())
+    assert examine(dataset).findings == ()
+    assert (dataset.layout, samples(dataset)) == ("pairs", 8)
+    (tmp_path / "more/3_sharp.png").unlink()
+    assert "No sharp file beside: more/3_blur.png" in found(tmp_path)["PIT112"].message
+
+
 def whole_but_odd(function):
     ODD.append(pytest.param(function, id=function.__name__))
     return function
@@ -421,6 +454,13 @@ def low_resolution_in_folders_of_scales(root):
         for scale in (2, 4):
             name = f"DIV2K_train_LR_bicubic/X{scale}/{index:04d}x{scale}.png"
             picture(root / name, size=(64 // scale, 48 // scale))
+
+
+@whole_but_odd
+def words_in_names_that_make_no_pairs(root):
+    for index in range(6):
+        picture(root / f"clean_{'abcdef'[index]}.png")
+        picture(root / f"noisy_{'ghijkl'[index]}.png")
 
 
 @whole_but_odd

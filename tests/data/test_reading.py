@@ -196,6 +196,42 @@ def test_a_store_of_keys(tmp_path):
     assert codes(tmp_path) == ["PIT112"]
 
 
+def store(path, values):
+    lmdb = pytest.importorskip("lmdb")
+    with (
+        lmdb.open(str(path), map_size=1 << 24) as environment,
+        environment.begin(write=True) as to,
+    ):
+        for key, value in values.items():
+            to.put(key.encode(), value)
+
+
+def test_the_values_of_a_store_are_opened(tmp_path):
+    data = picture(tmp_path / "a.png").read_bytes()
+    (tmp_path / "a.png").unlink()
+    values = {f"{index:04d}": data for index in range(20)}
+    store(tmp_path / "train_blur.lmdb", values)
+    store(tmp_path / "val_blur.lmdb", {"0000": data})
+    store(tmp_path / "train_sharp.lmdb", values)
+    assert examine(read_dataset(tmp_path)).findings == ()
+    wrong = {"0003": data[:99], "0004": b"", "0005": b"no picture"}
+    store(tmp_path / "train_sharp.lmdb", {**wrong, "more": data})
+    messages = [finding.message for finding in examine(read_dataset(tmp_path)).findings]
+    assert messages == [
+        "1 key is missing that train_sharp.lmdb has: train_blur.lmdb.",
+        "Cut short: train_sharp.lmdb:0003.",
+        "Empty: train_sharp.lmdb:0004.",
+        "Neither a picture nor a tensor: train_sharp.lmdb:0005.",
+    ]
+
+
+def test_a_store_that_was_cut_short_ends_its_reader_and_not_us(tmp_path):
+    data = bytes(5000)
+    store(tmp_path / "a.lmdb", {f"{index:04d}": data for index in range(50)})
+    os.truncate(tmp_path / "a.lmdb/data.mdb", 40_000)
+    assert codes(tmp_path) == ["PIT119"]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_wrong_bytes_are_facts_and_never_tracebacks(tmp_path, seed):
     chance = random.Random(seed)

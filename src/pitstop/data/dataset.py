@@ -28,6 +28,15 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Files of one folder with one word in their names: ``1_blur.png`` beside ``1_sharp.png``."""
+
+    word: str  # empty: those without such a word
+    count: int
+    names: int  # checksum of the names without suffix and word
+
+
+@dataclass(frozen=True, slots=True)
 class Files:
     """All files of one kind in one folder."""
 
@@ -37,6 +46,7 @@ class Files:
     suffix: str = ""  # of most of them
     names: int = 0  # checksum of the names without suffix, in any order
     numbers: Numbers | None = None  # where they are frames of one sequence
+    parts: tuple["Part", ...] = ()  # where several files of one folder are one sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,9 +204,19 @@ def _layout(places: Sequence[Place]) -> str:
     captioned = sum(files.count for place, files in holding if is_captioned(place.folder))
     if captioned > CAPTIONED * sum(files.count for _, files in holding):
         return "captions"
-    if len(clips) < 2:
-        return "pictures"
-    return _of_folders(holding)
+    if _in_parts(holding):
+        return "pairs"
+    return _of_folders(holding) if len(clips) > 1 else "pictures"
+
+
+def _in_parts(holding: Sequence[tuple[Place, Files]]) -> bool:
+    """Whether ``0001_blur.png`` lies beside ``0001_sharp.png`` in most folders."""
+    fitting = sum(_have_one_name(files) for _, files in holding)
+    return fitting >= MOSTLY * len(holding)
+
+
+def _have_one_name(files: Files) -> bool:
+    return len(files.parts) > 1 and len({(part.count, part.names) for part in files.parts}) == 1
 
 
 def _of_folders(holding: Sequence[tuple[Place, Files]]) -> str:

@@ -10,6 +10,10 @@ from pitstop.data.dataset import FIRST, Numbers
 
 NUMBERED = re.compile(r"^(.*?)(\d{1,18})(\D*)$", re.DOTALL)
 SCALED = re.compile(r"x[2348]$")  # 0801x4.png is the partner of 0801.png
+PART = re.compile(  # a word of its own in the name of a file
+    r"(?i)(?<![a-z])(blur|blurred|blurry|sharp|gt|hq|lq|hr|lr|noisy|noise|clean|input|target|rainy?"
+    r"|hazy|haze|clear|mask|label|depth|flow|low|high|real|mean)(?![a-z])"
+)
 MOST_FRAMES = 200_000  # two hours of video; a folder with more is no clip
 FEWEST = 4  # numbers that can show a gap
 REGULAR = 0.6  # of the distances are equal in a sequence that has lost some of its frames
@@ -18,6 +22,15 @@ REGULAR = 0.6  # of the distances are equal in a sequence that has lost some of 
 def stem_of(name: str) -> str:
     """A name without suffix, as its partners in other folders have it."""
     return SCALED.sub("", name)
+
+
+def part_of(stem: str) -> tuple[str, str]:
+    """The word that says what a file is to the others of its sample, and the rest of its name.
+
+    ``0001_NOISY_SRGB_010`` is (noisy, ``0001__SRGB_010``).
+    """
+    found = PART.search(stem)
+    return (found[0].lower(), stem[: found.start()] + stem[found.end() :]) if found else ("", stem)
 
 
 def checksum(text: str) -> int:

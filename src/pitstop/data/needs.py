@@ -29,7 +29,15 @@ def samples(dataset: Dataset) -> int:
         return sum(max(0, length - dataset.window + 1) for length in lengths)
     if dataset.layout in {"triplets", "short sequences"}:
         return sum(place.count > 0 for place in dataset.places)
-    return max((role.files for role in dataset.roles), default=0)
+    return max((role.files for role in dataset.roles), default=0) // _parts(dataset)
+
+
+def _parts(dataset: Dataset) -> int:
+    """Files of one folder that are one sample: ``0001_blur.png`` and ``0001_sharp.png``."""
+    if dataset.layout != "pairs" or len(dataset.roles) != 1:
+        return 1
+    files = filter(None, (main_files(place.folder) for place in dataset.places))
+    return max((len(each.parts) for each in files), default=0) or 1
 
 
 def files_of_a_sample(dataset: Dataset, role: Role) -> int:
@@ -38,7 +46,7 @@ def files_of_a_sample(dataset: Dataset, role: Role) -> int:
         return 0
     if dataset.layout in {"triplets", "short sequences"}:
         return round(role.files / max(1, samples(dataset)))
-    return dataset.window
+    return dataset.window * _parts(dataset)
 
 
 def sample_ms(dataset: Dataset) -> float | None:

@@ -7,9 +7,10 @@ from pathlib import Path, PurePosixPath
 
 from pitstop.data.dataset import Examples, Files, Kind, Place, Problem
 from pitstop.data.layout import is_captioned, main_files
-from pitstop.data.names import checksum, stem_of
+from pitstop.data.names import checksum, part_of, stem_of
 from pitstop.data.walk import more, names_of
 
+MOSTLY = 0.6  # of the samples are whole
 USUAL = 0.5  # of the items have a role; where fewer do, it is an extra
 Items = dict[tuple[str, str], dict[str, Place]]
 
@@ -36,7 +37,7 @@ def absent(root: Path, places: Sequence[Place], layout: str) -> list[Problem]:
         return list(_files(root, [_captions(place) for place in places]))
     if layout == "unpaired":
         return []
-    yet = [*_empty(places), *_incomplete(places, layout)]
+    yet = [*_empty(places), *_incomplete(places, layout), *_beside_each_other(root, places)]
     items: Items = defaultdict(dict)
     alive = {place.split for place in places if place.count}
     for place in places:
@@ -58,6 +59,29 @@ def _empty(places: Sequence[Place]) -> Iterator[Problem]:
             empty = more(empty, folder.path)
     if empty:
         yield Problem("empty", empty, "of clips or classes")
+
+
+def _beside_each_other(root: Path, places: Sequence[Place]) -> Iterator[Problem]:
+    """``0003_sharp.png`` that is missing where ``0003_blur.png`` is in the same folder."""
+    found: dict[str, Examples] = defaultdict(Examples)
+    for place in places:
+        files = main_files(place.folder)
+        if files is None or len({(part.count, part.names) for part in files.parts}) < 2:
+            continue
+        names: dict[str, dict[str, str]] = defaultdict(dict)  # by what they share, then by word
+        for name in names_of(root, place.folder.path, files.kind):
+            word, rest = part_of(stem_of(PurePosixPath(name).stem))
+            names[rest][word] = name
+        whole = [each for each in names.values() if len(each) == len(files.parts)]
+        if len(whole) < MOSTLY * len(names):
+            continue  # these words are no partners
+        for each in names.values():
+            for part in files.parts:
+                if part.word not in each:
+                    beside = str(PurePosixPath(place.folder.path) / next(iter(each.values())))
+                    found[part.word] = more(found[part.word], beside)
+    for word, examples in found.items():
+        yield Problem(f"no {word or 'plain'} file beside", examples, word)
 
 
 def _above(place: Place) -> str:

@@ -1,14 +1,16 @@
 """Stores: datasets that are not a file per sample: LMDB, COLMAP and Gaussian scenes."""
 
-import importlib
 import os
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from pitstop.data.dataset import Examples, Folder, Problem, Store
+from pitstop.data.layout import SPLIT
+from pitstop.data.lmdb_store import Lmdb, differing, read_lmdb
 from pitstop.data.tensors import Array, bad_number
 from pitstop.data.walk import more
 
@@ -24,15 +26,21 @@ LONGEST_NAME = 4096
 
 def stores_of(root: Path, folders: Iterable[Folder]) -> Iterator[Store]:
     """The stores among the folders."""
+    beside: dict[tuple[str, str], list[Lmdb]] = defaultdict(list)
     for folder in folders:
         if folder.others or folder.files:
             yield from _in_folder(root, folder.path)
+        if (root / folder.path / "data.mdb").is_file():
+            above, _, name = folder.path.rpartition("/")
+            split = SPLIT.match(name.removesuffix(".lmdb"))
+            key = above, split["split"].lower() if split else ""
+            beside[key].append(read_lmdb(root / folder.path, folder.path))
+    for stores in beside.values():
+        yield from differing(stores)
 
 
 def _in_folder(root: Path, path: str) -> Iterator[Store]:
     here = root / path
-    if (here / "data.mdb").is_file():
-        yield _lmdb(here, path)
     for name in ("images.bin", "images.txt"):
         if (here / name).is_file() and (here / f"cameras{name[-4:]}").is_file():
             yield _unless_broken(partial(_colmap, root, here / name, path), "COLMAP", path)
@@ -48,47 +56,6 @@ def _unless_broken(read: Callable[[], Store], layout: str, path: str) -> Store:
         return read()
     except (OSError, ValueError, OverflowError, struct.error):
         return Store(layout, path, unreadable=(Problem("cut short", Examples(1, (path,))),))
-
-
-def _lmdb(here: Path, path: str) -> Store:
-    size = (here / "data.mdb").stat().st_size
-    try:
-        lmdb = importlib.import_module("lmdb")
-    except ImportError:
-        return Store("LMDB", path, bytes=size, note="lmdb is not installed: keys were not read")
-    try:
-        environment = lmdb.open(str(here), readonly=True, lock=False, readahead=False, max_dbs=0)
-        with environment, environment.begin() as transaction:
-            entries = int(transaction.stat()["entries"])
-            missing = _missing_keys(here / "meta_info.txt", transaction)
-            note = _keys_note(transaction)
-    except lmdb.Error as error:
-        found = Examples(1, (f"{path}/data.mdb".lstrip("/"),))
-        return Store("LMDB", path, bytes=size, unreadable=(Problem(_short(error), found),))
-    absent = (Problem("keys of meta_info.txt missing", missing, path),) if missing else ()
-    return Store("LMDB", path, entries, size, note, absent)
-
-
-def _keys_note(transaction: Any) -> str:
-    with transaction.cursor() as cursor:
-        if not cursor.first():
-            return ""
-        return f"its first key is {cursor.key()[:60]!r}, {len(cursor.value()):,} bytes"
-
-
-def _missing_keys(meta: Path, transaction: Any) -> Examples:
-    """Keys that BasicSR's list names, ``0001.png (480,640,3) 1`` a line, and the store lacks."""
-    missing = Examples()
-    if not meta.is_file():
-        return missing
-    with meta.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            key = (
-                line.partition(" ")[0].strip().rpartition(".")[0] or line.partition(" ")[0].strip()
-            )
-            if key and transaction.get(key.encode()) is None:
-                missing = more(missing, key)
-    return missing
 
 
 def _colmap(root: Path, listing: Path, path: str) -> Store:
@@ -185,7 +152,3 @@ def _ply_header(stream: BinaryIO) -> tuple[int, list[int], bool] | None:
             case ["end_header"]:
                 return (number, widths, types <= {"float", "float32"}) if binary else (0, [], False)
     return None
-
-
-def _short(error: Exception) -> str:
-    return str(error).rpartition(":")[2].strip() or "broken inside"

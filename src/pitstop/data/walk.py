@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pitstop.core.errors import PitstopError
-from pitstop.data.dataset import FIRST, Examples, Files, Folder, Kind
-from pitstop.data.names import Numbering, checksum, stem_of
+from pitstop.data.dataset import FIRST, Examples, Files, Folder, Kind, Part
+from pitstop.data.names import Numbering, checksum, part_of, stem_of
 
 SUFFIXES: dict[Kind, str] = {
     "picture": "png jpg jpeg jpe bmp webp tif tiff ppm pgm pnm gif jp2 exr hdr avif jxl",
@@ -41,6 +41,8 @@ WEIGHTS = re.compile(  # of a model, beside or among the data
     r"(.*[-_.])?(model|weights|lora|checkpoint|ckpt|optimizer|scheduler|best|last)([-_.].*)?"
     r"\.(safetensors|pth?)$"
 )
+MOST_PARTS = 4  # files of one folder that are one sample
+EACH_PART = 0.8  # of their equal share of the files, at least
 NOT_DATA = {
     "__pycache__",
     "__MACOSX",
@@ -59,6 +61,7 @@ class _Tally:
     names: int = 0
     suffixes: Counter[str] = field(default_factory=Counter)
     numbering: Numbering = field(default_factory=Numbering)
+    parts: dict[str, tuple[int, int]] = field(default_factory=dict)  # count and names, by word
 
     def add(self, stem: str, suffix: str, size: int) -> None:
         self.count += 1
@@ -66,10 +69,20 @@ class _Tally:
         self.suffixes[suffix] += 1
         self.names = (self.names + checksum(stem)) % 2**63
         self.numbering.add(stem)
+        word, rest = part_of(stem)
+        if word in self.parts or len(self.parts) <= MOST_PARTS:
+            count, names = self.parts.get(word, (0, 0))
+            self.parts[word] = count + 1, (names + checksum(rest)) % 2**63
 
     def files(self, kind: Kind) -> Files:
         suffix = self.suffixes.most_common(1)[0][0]
-        return Files(kind, self.count, self.bytes, suffix, self.names, self.numbering.numbers())
+        parts = [Part(word, *counted) for word, counted in sorted(self.parts.items())]
+        least = EACH_PART * self.count / max(1, len(parts))
+        together = 1 < len(parts) <= MOST_PARTS and all(part.count >= least for part in parts)
+        numbers = self.numbering.numbers()
+        return Files(
+            kind, self.count, self.bytes, suffix, self.names, numbers, tuple(parts) * together
+        )
 
 
 class Walk:
