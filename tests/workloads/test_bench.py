@@ -66,7 +66,9 @@ def test_list_names_all_with_their_summary(capsys):
     assert all(len(line.split()) > 3 for line in lines)
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["tiled_vae", "--steps", "0"]])
+@pytest.mark.parametrize(
+    "arguments", [["nonsense"], ["tiled_vae", "--steps", "0"], ["--with", __file__]]
+)
 def test_mistakes_are_one_line(arguments, capsys):
     assert main.run(["bench", *arguments]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -1,85 +1,114 @@
-"""``pitstop bench``: the five reference workloads, as found."""
+"""``pitstop bench``: the five systems as found, tuned and fast, side by side."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import takewhile
+from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import Progress
 
+from pitstop.compare.pairs import LOOKS
 from pitstop.core.errors import PitstopError
-from pitstop.core.printable import printable
-from pitstop.core.units import binary_bytes, milliseconds
-from pitstop.workloads import bench
+from pitstop.workloads import bench, results_text
+from pitstop.workloads.before_after import Asked, Told, measure
+from pitstop.workloads.results import BenchResult, save_all
 
 EXAMPLES = """\b
 Examples:
   pitstop bench --list
-  pitstop bench frame_interpolation --small --steps 20
-  pitstop bench pose_regression --small --steps 20 -- --seed 1     (own options after --)
+  pitstop bench --small                                 all five, on two CPU cores
+  pitstop bench frame_interpolation tiled_vae           full size, on a GPU
+  pitstop bench lora_diffusion --small --edits          each edit alone and in sum
+  pitstop bench spike_deblur --with tuned.toml          what `pitstop tune` kept, too
+  pitstop bench tiled_vae --small -- --seed 1           own options after --
+
+\b
+All forms of a system are started at once and take turns; those that wait are held still, with all
+their processes. The interval of a ratio is that of `pitstop compare`. Each form then trains to its
+last step, which gives its quality; --times-only leaves that out.
 """
 
 
 @click.command(epilog=EXAMPLES, context_settings={"ignore_unknown_options": True})
-@click.argument("name", required=False)
-@click.argument("arguments", nargs=-1)
-@click.option("--list", "listed", is_flag=True, help="List the workloads.")
+@click.argument("words", nargs=-1, metavar="[NAME ...] [-- OPTIONS]")
+@click.option("--list", "listed", is_flag=True, help="List the systems.")
 @click.option("--small", is_flag=True, help="A size for two CPU cores instead of a large GPU.")
-@click.option("--steps", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--verbose", is_flag=True, help="Show the workload's own output.")
+@click.option("--steps", type=click.IntRange(min=4), default=30, show_default=True)
+@click.option(
+    "--pairs",
+    type=click.IntRange(1, LOOKS[-1]),
+    default=LOOKS[-1],
+    help="Pairs of turns at most; fewer if all is clear, or the steps are used up.",
+)
+@click.option("--times-only", is_flag=True, help="End each form once its times are known.")
+@click.option("--edits", is_flag=True, help="Also each edit of fast.py, alone and in sum.")
+@click.option(
+    "--beside",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Edits that are in memory at once, with --edits.",
+)
+@click.option(
+    "--with",
+    "tuned",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="The file of kept changes that `pitstop tune` wrote for this system.",
+)
+@click.option("--save", type=click.Path(path_type=Path), help="A folder for the results as JSON.")
 def command(
-    name: str | None,
-    arguments: tuple[str, ...],
+    words: tuple[str, ...],
     listed: bool,
     small: bool,
     steps: int,
-    verbose: bool,
+    pairs: int,
+    times_only: bool,
+    edits: bool,
+    beside: int,
+    tuned: Path | None,
+    save: Path | None,
 ) -> None:
-    """Run the workload NAME as found; print its step time, memory and quality."""
+    """Run the systems NAME, or all five, before and after their pit stop."""
     if listed:
         for each in bench.names():
             click.echo(f"{each:<20}  {bench.summary(each)}")
         return
-    if name is None:
-        raise PitstopError("which workload? `pitstop bench --list` names them")
-    options = [*(["--small"] if small else []), "--steps", str(steps), *arguments]
-    click.echo(_table(name, _watched(name, options, steps, verbose)), nl=False)
+    named = list(takewhile(lambda word: not word.startswith("-"), words))
+    if unknown := [each for each in named if each not in bench.names()]:
+        known = ", ".join(bench.names())
+        raise PitstopError(f"no workload {unknown[0]!r}: choose from {known}")
+    if tuned and len(named) != 1:
+        raise PitstopError("--with is for one system: name it")
+    asked = Asked(small, steps, pairs, not times_only, edits, beside, tuned, words[len(named) :])
+    with _watched() as told:
+        for result in _measured(named or bench.names(), asked, told):
+            click.echo(results_text.table(result))
+            if save:
+                save_all(save, [result])
 
 
-def _watched(name: str, options: list[str], steps: int, verbose: bool) -> bench.Outcome:
-    """Run with a progress bar on a terminal, and with the workload's own lines where wanted."""
+def _measured(names: list[str], asked: Asked, told: Told) -> Iterator[BenchResult]:
+    """One system after the other; one that fails is told, and costs itself only."""
+    failed = ""
+    typed = " ".join(["pitstop", *sys.argv[1:]])
+    for name in names:
+        try:
+            yield measure(name, asked, typed, told)
+        except PitstopError as error:
+            failed = str(error)
+            click.echo(f"{name}: {failed}", err=True)
+    if failed:
+        raise PitstopError("not all could be measured: see above")
+
+
+@contextmanager
+def _watched() -> Iterator[Told]:
+    """What is done just now: on a line of a terminal, or as lines where that is none."""
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(name, total=steps)
-
-        def on_line(line: str) -> None:
-            if verbose:
-                console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
-            progress.advance(task, line.startswith("[step "))
-
-        return bench.run(name, options, on_line)
-
-
-def _table(name: str, outcome: bench.Outcome) -> str:
-    low, high = outcome.quartiles_seconds
-    middle = outcome.median_seconds
-    rows = [
-        ("workload", f"{name}, as found"),
-        ("steps", f"{len(outcome.step_seconds)} ({len(outcome.steady_seconds)} after warm-up)"),
-        ("step", f"{milliseconds(middle * 1e3)} median, {_range(low, high)} middle half"),
-        ("samples/s", f"{outcome.batch / middle:.2f} ({outcome.batch} per step)"),
-        ("host memory", f"{binary_bytes(outcome.peak_host_bytes)} peak"),
-        ("GPU memory", _peak(outcome.peak_gpu_bytes)),
-        (outcome.metric, _change(outcome.quality_before, outcome.quality_after)),
-    ]
-    return "".join(f"{title:<12}  {value}\n" for title, value in rows)
-
-
-def _range(low: float, high: float) -> str:
-    return f"{milliseconds(low * 1e3)} to {milliseconds(high * 1e3)}"
-
-
-def _peak(count: int | None) -> str:
-    return "n/a (ran on the CPU)" if count is None else f"{binary_bytes(count)} peak"
-
-
-def _change(before: float | None, after: float | None) -> str:
-    before_text, after_text = ("n/a" if each is None else f"{each:.4g}" for each in (before, after))
-    return f"{before_text} before, {after_text} after"
+    if not console.is_terminal:
+        yield lambda text: click.echo(text, err=True)
+        return
+    with console.status("") as status:
+        yield status.update

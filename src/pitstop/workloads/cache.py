@@ -6,14 +6,20 @@ short makes the whole dataset be built again.
 """
 
 import json
+import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
 
 from pitstop.core.folders import cache_folder
+
+if sys.platform != "win32":
+    import fcntl
 
 MANIFEST = "manifest.json"
 
@@ -27,8 +33,10 @@ def dataset(name: str, version: int, build: Build, items: int, root: Path | None
     """
     folder = (root or cache_folder() / "data") / name
     try:
-        if not _is_whole(folder, version):
-            _build(folder, version, build, items)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(folder.parent):
+            if not _is_whole(folder, version):
+                _build(folder, version, build, items)
     except OSError as error:
         reason = error.strerror or error
         raise SystemExit(
@@ -36,6 +44,20 @@ def dataset(name: str, version: int, build: Build, items: int, root: Path | None
             "free some room or set PITSTOP_CACHE to another folder"
         ) from error
     return folder
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait for others who build in this folder: several forms of a system may start at once."""
+    if sys.platform == "win32":
+        yield
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 def _is_whole(folder: Path, version: int) -> bool:
