@@ -61,7 +61,7 @@ def reported(folder, name="terminal"):
     """Exit code, what was printed, and the errors that were said."""
     errors, out = [], io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
-        patch.setattr("pitstop.cli.main.say_error", errors.append)
+        patch.setattr("pitstop.cli.main.say_error", lambda error, _: errors.append(error))
         code = main.run(["report", str(folder), "--format", name])
     return code, out.getvalue(), errors
 

@@ -6,7 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from pitstop.cli import explain, rules
-from pitstop.scan import cache, plugins, worker
+from pitstop.core import plugins
+from pitstop.scan import cache, worker
+from pitstop.scan.plugins import GROUP
 from pitstop.scan.run import Options, scan
 
 PLUGIN = """
@@ -32,7 +34,7 @@ def install(tmp_path, monkeypatch):
     """Make entry points ``name = acme:name`` known, as an installed package would."""
 
     def known(*names):
-        entries = [EntryPoint(name, f"acme:{name}", plugins.GROUP) for name in names]
+        entries = [EntryPoint(name, f"acme:{name}", GROUP) for name in names]
         monkeypatch.setattr(plugins, "entry_points", lambda group: entries)
         forget()
 

@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 from pathlib import Path
 
 import pitstop.tune.changes
+from pitstop.core import plugins
 from pitstop.core.errors import PitstopError
 from pitstop.tune import change as changes
 from pitstop.tune.plan import (
@@ -307,9 +308,10 @@ def test_changes_of_others_are_found_and_a_broken_one_is_a_line(monkeypatch):
         Entry("broken", ImportError("no such thing")),
         Entry("other", print),
     ]
-    monkeypatch.setattr(changes, "entry_points", lambda group: entries)
-    loaded = changes.load_plugins()
-    assert [each.name for each in loaded.changes] == ["from-elsewhere"]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: entries)
+    plugins.load_plugins.cache_clear()
+    loaded = changes.change_plugins()
+    assert [each.name for each in loaded.found] == ["from-elsewhere"]
     assert loaded.problems == (
         "plugin broken: cannot be loaded (ImportError: no such thing)",
         "plugin other: cannot be loaded (TypeError: it is no function decorated with @change)",
@@ -317,6 +319,7 @@ def test_changes_of_others_are_found_and_a_broken_one_is_a_line(monkeypatch):
     assert changes.find_change("from-elsewhere") is from_elsewhere
     with pytest.raises(PitstopError, match="no such change"):
         changes.find_change("nothing")
+    plugins.load_plugins.cache_clear()
 
 
 def test_changes_are_listed_without_torch(tmp_path):

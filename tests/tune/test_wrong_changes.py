@@ -9,10 +9,11 @@ import pytest
 
 pytest.importorskip("torch")
 
+from pitstop.core.plugins import load_plugins
 from pitstop.tune.bench.bench import LiveBench, Pace
 from pitstop.tune.bench.process import Start
 from pitstop.tune.bench.questions import CALL, STEP, BenchPlan
-from pitstop.tune.change import load_plugins
+from pitstop.tune.change import change_plugins
 from pitstop.tune.checked import RunError
 from pitstop.tune.plan import Wanted
 from pitstop.tune.search.numbers import Numbers
@@ -68,7 +69,8 @@ def numbers(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(PLUGINS))
     before = os.environ.get("PYTHONPATH")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(PLUGINS), before])))
-    changes = {each.name: each for each in load_plugins().changes}
+    load_plugins.cache_clear()
+    changes = {each.name: each for each in change_plugins().found}
     benches = []
 
     def build(source, level, only=None):

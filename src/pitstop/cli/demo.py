@@ -13,7 +13,6 @@ import click
 
 from pitstop.cli.main import INTERRUPTED
 from pitstop.cli.output import show
-from pitstop.cli.tune import diagnose
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.private import own_folder
@@ -67,7 +66,7 @@ def command() -> int:
     report = own_folder(Path.cwd()) / REPORT
     with _elsewhere() as place, screen() as shown:
         folder = session.begin(place, asked)
-        result = pit_stop(asked, folder, report.with_suffix(".toml"), diagnose, shown)
+        result = pit_stop(asked, folder, report.with_suffix(".toml"), shown)
     told = replace(result.report, next="")  # a search to resume was in the temporary folder
     show(told)
     store.write_text(report, to_html.render(told))

@@ -1,13 +1,9 @@
 """``pitstop doctor``: whether this machine is set up well."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from pitstop.cli.failure import say
 from pitstop.cli.numbers import finite
@@ -16,8 +12,9 @@ from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.machine import Machine
 from pitstop.core.printable import printable
+from pitstop.core.progress import working
 from pitstop.doctor.examine import examine, healthy
-from pitstop.doctor.limits import limits_of
+from pitstop.doctor.limits import with_limits
 from pitstop.doctor.read import read_machine
 
 MEGABYTE = 2**20
@@ -69,7 +66,7 @@ def command(
     if recording:
         machine = _asked(store.load(recording, Machine), workers, batch_bytes)
     else:
-        with _status("reading this machine"):
+        with working("reading this machine"):
             machine = read_machine(workers, batch_bytes)
         if not no_limits:
             machine, skipped = with_limits(machine, remeasure)
@@ -97,21 +94,3 @@ def _is_machine(path: Path) -> bool:
     except PitstopError:
         return False
     return True
-
-
-def with_limits(machine: Machine, remeasure: bool) -> tuple[Machine, tuple[str, ...]]:
-    """The machine with its measured limits, and what to doubt about them."""
-    with _status("measuring what this machine can do"):
-        measured = limits_of(machine, remeasure)
-    doubts = (measured.doubt,) if measured.doubt else ()
-    return replace(machine, limits=measured.limits), doubts
-
-
-@contextmanager
-def _status(text: str) -> Iterator[None]:
-    """A spinner on stderr while something takes seconds; nothing where that is no terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    with Console(stderr=True).status(text):
-        yield

@@ -1,31 +1,15 @@
-"""Failure: how whatever goes wrong is said, in one line, with the traceback kept in a file."""
+"""Failure: how an error is said to a user or an agent, and streams that take it."""
 
 import contextlib
-import errno
 import os
 import sys
-import tempfile
-import traceback
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from pitstop.cli import agent
-from pitstop.core.errors import PitstopError
+from pitstop.core.failing import describe
 from pitstop.core.printable import printable, printable_lines
-from pitstop.core.secrets import masked_text
-
-CURES = {  # of what is wrong with the machine or with what was typed, not with us
-    errno.ENOSPC: "make some room, then try again",
-    errno.EDQUOT: "make some room, then try again",
-    errno.EROFS: "run it where it can write",
-    errno.EACCES: "get the right to it, or choose another place",
-    errno.ENAMETOOLONG: "give a shorter name",
-    errno.ELOOP: "these links lead nowhere; give another name",
-    errno.EMFILE: "allow more open files (ulimit -n)",
-}
-ISSUES = "please report it with that file"
 
 
 def say(text: str) -> None:
@@ -46,41 +30,13 @@ def say_error(error: BaseException, to_agent: bool = False) -> None:
 def _told(error: BaseException) -> tuple[str, str]:
     """Which kind of error it is, and what is said of it."""
     match error:
-        case PitstopError():
-            return "could-not-run", str(error)
         case click.UsageError(ctx=click.Context() as context):
             said = printable(error.format_message())
             return "usage", f"{said} (see {context.command_path} --help)"
         case click.ClickException():
             return "usage", printable(error.format_message())
-        case OSError() if error.errno in CURES:
-            where = f"{error.filename}: " if error.filename else ""
-            return "machine", f"{printable(where)}{error.strerror}: {CURES[error.errno]}"
         case _:
-            what = f"{type(error).__name__}: {error}".removesuffix(": ")
-            return "unexpected", f"unexpected {printable(masked_text(what))}; {_kept(error)}"
-
-
-@contextlib.contextmanager
-def going_on() -> Iterator[None]:
-    """Whatever fails in here is said, and what comes after it is done nevertheless."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 the script has run, and its report is worth more
-        say_error(error)
-
-
-def _kept(error: BaseException) -> str:
-    """Where the traceback is; on a machine without any room, the place that raised it."""
-    text = "".join(traceback.format_exception(error))
-    try:
-        handle, path = tempfile.mkstemp(prefix="pitstop-", suffix=".traceback")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(masked_text(text))
-    except OSError:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        return f"raised at {last.filename}:{last.lineno}, and no file could be written: report it"
-    return f"its traceback is in {path}: {ISSUES}"
+            return describe(error)
 
 
 def use_streams_that_can_be_written() -> None:

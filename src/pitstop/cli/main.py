@@ -22,7 +22,7 @@ from pitstop.core.errors import PitstopError
 
 COULD_NOT_RUN = 2
 SERVING = {  # no commands
-    *("agent", "diagnosis", "failure", "formats", "main", "numbers", "output", "watching"),
+    *("agent", "failure", "formats", "main", "numbers", "output", "watching"),
 }
 INTERRUPTED = 130  # what shells expect after Ctrl-C
 NOBODY_READS = 141  # likewise of a program whose reader, `head` perhaps, has seen enough

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from pitstop.cli.diagnosis import diagnosed, keep_surroundings
-from pitstop.cli.failure import going_on, say
+from pitstop.cli.failure import say
 from pitstop.cli.output import Output, output_options
 from pitstop.cli.watching import Watch
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
+from pitstop.core.failing import going_on
 from pitstop.core.printable import printable
 from pitstop.diagnose.told.report import by_signal
 from pitstop.profile.hooks.shown import hooks_shown
@@ -18,6 +18,7 @@ from pitstop.profile.read import runs
 from pitstop.profile.start import launch
 from pitstop.profile.start.options import Options
 from pitstop.profile.start.program import is_launcher
+from pitstop.run_report import keep_surroundings, report_of
 
 FAILED = "the script ended with an error of its own before a step could be timed"
 
@@ -76,7 +77,7 @@ def command(
         return 0
     if recorded:
         earlier = runs.find(Path.cwd(), recorded)
-        output.write(diagnosed(earlier, runs.load(earlier)), err=True)
+        output.write(report_of(earlier, runs.load(earlier)), err=True)
         return 0
     words = launch.command_line(script, module, nproc_per_node)
     folder = launch.new_run_folder(Path.cwd(), "run" if redact else script[0])
@@ -103,12 +104,12 @@ def command(
 
 def _report(folder: Path, run: runs.Run, output: Output) -> None:
     """Show what was recorded; the script has ended, and no trouble of ours may change its code."""
-    with going_on():
+    with going_on(say):
         store.save(folder / "run.json", run)
-    with going_on():
+    with going_on(say):
         keep_surroundings(folder, run)
-    with going_on():
-        report = diagnosed(folder, run)
+    with going_on(say):
+        report = report_of(folder, run)
         if run.exit_code and not by_signal(run.exit_code) and not report.ledger:
             say(f"pitstop: {FAILED} (exit code {run.exit_code})")
             return

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from pitstop.cli.diagnosis import diagnosed
 from pitstop.cli.output import Output, output_options
 from pitstop.profile.read import runs
+from pitstop.run_report import report_of
 
 EXAMPLES = """\b
 Examples:
@@ -21,4 +21,4 @@ Examples:
 def command(run: str, output: Output) -> None:
     """Show the recording ID, the beginning of one, its folder, or `last`."""
     folder = runs.find(Path.cwd(), run)
-    output.write(diagnosed(folder, runs.load(folder)))
+    output.write(report_of(folder, runs.load(folder)))

@@ -9,7 +9,7 @@ import click
 import pitstop
 from pitstop.core.rule import Rule, load_rules
 from pitstop.report.rule_page import index, means
-from pitstop.scan.plugins import load_plugins
+from pitstop.scan.plugins import rule_plugins
 
 EXAMPLES = """\b
 Examples:
@@ -29,7 +29,7 @@ def every_rule() -> list[Rule[Any]]:
 
 def known_rules() -> list[Rule[Any]]:
     """Every rule, those of installed plugins last."""
-    return [*every_rule(), *load_plugins().rules]
+    return [*every_rule(), *rule_plugins().found]
 
 
 @click.command(epilog=EXAMPLES)

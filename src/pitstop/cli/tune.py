@@ -5,15 +5,14 @@ from pathlib import Path
 
 import click
 
-from pitstop.cli.diagnosis import diagnosed, keep_surroundings
-from pitstop.cli.failure import going_on, say
+from pitstop.cli.failure import say
 from pitstop.cli.main import INTERRUPTED
 from pitstop.cli.numbers import finite
 from pitstop.cli.output import Output, output_options
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
+from pitstop.core.failing import going_on
 from pitstop.core.report import Report
-from pitstop.profile.read import runs
 from pitstop.profile.start import launch
 from pitstop.report import to_html
 from pitstop.tune import session
@@ -95,7 +94,7 @@ def command(
     check(asked)
     folder = session.begin(Path.cwd(), asked)
     with screen() as shown:
-        result = pit_stop(asked, folder, Path(TUNED), diagnose, shown)
+        result = pit_stop(asked, folder, Path(TUNED), shown)
     _keep_page(folder / PAGE, result.report)
     output.write(result.report)
     if output.path:
@@ -103,17 +102,9 @@ def command(
     return INTERRUPTED if result.interrupted else 0
 
 
-def diagnose(folder: Path) -> Report:
-    """What the recording in this folder shows, and the machine it was made on."""
-    run = runs.load(folder)
-    with going_on():
-        keep_surroundings(folder, run)
-    return diagnosed(folder, run)
-
-
 def _keep_page(path: Path, report: Report) -> None:
     """The page beside the search: an extra, which must not come between the user and the report."""
-    with going_on():
+    with going_on(say):
         store.write_text(path, to_html.render(report), private=True)
 
 

@@ -3,7 +3,6 @@
 import time
 from pathlib import Path
 
-from pitstop.cli.diagnosis import diagnosed, keep_surroundings
 from pitstop.cli.failure import say
 from pitstop.cli.output import Output
 from pitstop.core.last_row import LastRow
@@ -11,6 +10,7 @@ from pitstop.core.units import count, milliseconds, minutes
 from pitstop.profile.read.runs import Run
 from pitstop.profile.start.options import ENOUGH, Options
 from pitstop.profile.start.pace import PaceSeen
+from pitstop.run_report import keep_surroundings, report_of
 
 SEEN = "seen: Ctrl-C gives the report, or it comes when the script ends"
 
@@ -46,7 +46,7 @@ class Watch:
         """The report could come now: write the page, and say so."""
         keep_surroundings(self._folder, self._run)
         if self._output.path:
-            self._output.save(diagnosed(self._folder, self._run))
+            self._output.save(report_of(self._folder, self._run))
         if not self._row.is_there:
             say(f"{count(self._enough, 'step')} {SEEN}")
 

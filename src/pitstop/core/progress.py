@@ -1,7 +1,9 @@
-"""Progress: a bar on stderr for what takes longer than two seconds, on a terminal only."""
+"""Progress: a bar or a spinner on stderr while something takes seconds, on a terminal only."""
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 PATIENCE_S = 2.0  # shorter than this, a bar only flickers
@@ -46,3 +48,15 @@ class Progress:
         bar.add_task(self.doing, total=self.total)
         bar.start()
         return bar
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """A spinner while something takes seconds."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console  # noqa: PLC0415 likewise
+
+    with Console(stderr=True).status(text):
+        yield

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -19,6 +19,7 @@ from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.folders import cache_folder
 from pitstop.core.machine import Limits, Machine
+from pitstop.core.progress import working
 
 MEASURE_SECONDS = 120.0  # a few are enough, but a cold torch on a network disk loads slowly
 BUSY_SHARE = 0.5  # of the cores in use by others; what is measured beside them is too low
@@ -32,6 +33,14 @@ class Measured:
 
     limits: tuple[Limits, ...] = ()
     doubt: str = ""
+
+
+def with_limits(machine: Machine, remeasure: bool = False) -> tuple[Machine, tuple[str, ...]]:
+    """The machine with its measured limits, and what to doubt about them."""
+    with working("measuring what this machine can do"):
+        measured = limits_of(machine, remeasure)
+    doubts = (measured.doubt,) if measured.doubt else ()
+    return replace(machine, limits=measured.limits), doubts
 
 
 def limits_of(

@@ -17,7 +17,7 @@ import pitstop
 from pitstop.core.finding import Finding
 from pitstop.core.folders import cache_folder
 from pitstop.scan.facts import FileFacts
-from pitstop.scan.plugins import load_plugins
+from pitstop.scan.plugins import plugin_state
 
 HASH_BYTES = 20
 
@@ -63,7 +63,7 @@ def digest(*parts: bytes | str) -> bytes:
 def engine_digest() -> bytes:
     """A key for this version of the scanner: any changed file of it empties the cache."""
     root = Path(pitstop.__file__).parent
-    parts = [pitstop.__version__, *load_plugins().state]
+    parts = [pitstop.__version__, *plugin_state()]
     for file in sorted([*root.glob("scan/**/*.py"), *root.glob("core/*.py")]):
         state = file.stat()
         parts.append(f"{file.relative_to(root)} {state.st_size} {state.st_mtime_ns}")

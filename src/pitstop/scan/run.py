@@ -27,7 +27,7 @@ from pitstop.scan.notebook import SUFFIX as NOTEBOOK
 from pitstop.scan.notebook import Notebook, read_notebook
 from pitstop.scan.passes import Memory, check
 from pitstop.scan.pins import newest_torch
-from pitstop.scan.plugins import load_plugins
+from pitstop.scan.plugins import rule_plugins
 from pitstop.scan.pool import Pool
 from pitstop.scan.selection import EVERYTHING, Selection
 from pitstop.scan.source import is_config
@@ -126,7 +126,7 @@ def scan_and_fix(
         name: (loaded[name].text, text) for name, text in texts.items() if text != loaded[name].text
     }
     unread = (*found.unread, *checked.unread)
-    skipped = (*load_plugins().problems, *found.skipped, *unread, *checked.crashes)
+    skipped = (*rule_plugins().problems, *found.skipped, *unread, *checked.crashes)
     skipped += tuple(_left_alone(findings, loaded, unsafe) if fix else ())
     read = len(texts) - len(checked.unread)
     shown = [each for each in findings if options.notes or each.severity != "note"]

@@ -13,7 +13,7 @@ from pitstop.scan.cache import Facts, Result
 from pitstop.scan.decode import UnreadableError
 from pitstop.scan.facts import FileFacts, read_facts
 from pitstop.scan.parse import parse, parse_and_keep
-from pitstop.scan.plugins import load_plugins
+from pitstop.scan.plugins import rule_plugins
 from pitstop.scan.project import Project
 from pitstop.scan.shared import Shared
 from pitstop.scan.source import Source
@@ -31,7 +31,7 @@ class Job:
 @lru_cache(maxsize=1)
 def static_rules() -> tuple[Rule[Source], ...]:
     """Every static rule, ours and those of plugins, loaded once per process."""
-    return (*load_rules(pitstop.scan.rules), *load_plugins().rules)
+    return (*load_rules(pitstop.scan.rules), *rule_plugins().found)
 
 
 def _parse(job: Job) -> Source:

@@ -10,12 +10,12 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from pitstop.core.errors import PitstopError
 from pitstop.core.evidence import Evidence
+from pitstop.core.plugins import Plugins, load_plugins
 from pitstop.tune.plan import Options
 from pitstop.tune.ranges import NO_RANGES, Range
 
@@ -115,33 +115,15 @@ def change(
     return wrap
 
 
-@dataclass(frozen=True, slots=True)
-class Plugins:
-    """The changes of other packages that could be loaded, and a line for each that could not."""
-
-    changes: tuple[Change, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
 def load_changes(package: ModuleType) -> list[Change]:
     """Import every module of ``package``; return the one change each must define, by name."""
     names = [each.name for each in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")]
     return sorted(map(_load, names), key=lambda each: each.name)
 
 
-def load_plugins() -> Plugins:
-    """Load what each entry point names; whatever goes wrong there is its author's problem."""
-    changes, problems = [], []
-    for entry in entry_points(group=GROUP):
-        try:
-            found = entry.load()
-            if not isinstance(found, Change):
-                raise TypeError("it is no function decorated with @change")
-            changes.append(found)
-        except Exception as error:  # noqa: BLE001 a stranger's code may raise anything
-            what = f"{type(error).__name__}: {error}".splitlines()[0]
-            problems.append(f"plugin {entry.name}: cannot be loaded ({what})")
-    return Plugins(tuple(changes), tuple(problems))
+def change_plugins() -> Plugins[Change]:
+    """The changes of other packages, named by their entry points in ``pitstop.changes``."""
+    return load_plugins(GROUP, Change)
 
 
 def find_change(name: str) -> Change:
@@ -149,7 +131,7 @@ def find_change(name: str) -> Change:
     module = f"{CHANGES}.{name.replace('-', '_')}"
     if importlib.util.find_spec(module):
         return _load(module)
-    for plugin in load_plugins().changes:
+    for plugin in change_plugins().found:
         if plugin.name == name:
             return plugin
     raise PitstopError(f"{name}: no such change; its name is that of a file in {CHANGES}")

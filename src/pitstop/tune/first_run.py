@@ -1,13 +1,15 @@
 """First run: the untouched script, looked at closely; what all that follows is planned by."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 from pitstop.core.errors import PitstopError
+from pitstop.core.failing import going_on
 from pitstop.core.report import Report
 from pitstop.core.units import count
+from pitstop.profile.read import runs
+from pitstop.run_report import keep_surroundings, report_of
 from pitstop.tune.plan import Plan
 from pitstop.tune.runs import costs
 from pitstop.tune.runs.costs import WARMUP, Costs
@@ -25,12 +27,8 @@ NAMED = 5  # files said by name
 ROUND = 5  # minutes, in which a budget is thought of
 SHARE = 0.5  # of the budget: where the first run takes more, there is no room for others
 
-Diagnose = Callable[[Path], Report]  # what a recording in this folder shows
 
-
-def first_run(
-    asked: Session, folder: Path, diagnose: Diagnose, screen: Screen
-) -> tuple[Report, Costs]:
+def first_run(asked: Session, folder: Path, screen: Screen) -> tuple[Report, Costs]:
     """What is wrong with the script, and what a run costs."""
     check_that_files_are_safe(asked.in_place)
     where = folder / PROFILE
@@ -40,7 +38,10 @@ def first_run(
     check_run(run, asked.name)
     for line in _on_files(run.written, asked):
         screen.say(line)
-    return diagnose(where), costs_of(run, asked.steps)
+    recorded = runs.load(where)
+    with going_on(screen.say):
+        keep_surroundings(where, recorded)
+    return report_of(where, recorded), costs_of(run, asked.steps)
 
 
 def check_that_files_are_safe(in_place: bool) -> None:

@@ -23,9 +23,9 @@ from pitstop.tune import vary
 from pitstop.tune.bench.bench import LiveBench, Pace
 from pitstop.tune.bench.process import Start
 from pitstop.tune.bench.questions import CALL, STEP, BenchPlan
-from pitstop.tune.change import Change, load_changes, load_plugins
+from pitstop.tune.change import Change, change_plugins, load_changes
 from pitstop.tune.checked import Changes, RunError
-from pitstop.tune.first_run import PROFILE, Diagnose, first_run, look_closely
+from pitstop.tune.first_run import PROFILE, first_run, look_closely
 from pitstop.tune.found import Asked, Edits, Found, Listener, leading
 from pitstop.tune.left_out.proved import proved_edits
 from pitstop.tune.patch.patch import write_patch
@@ -63,9 +63,7 @@ class Result:
     interrupted: bool = False
 
 
-def pit_stop(
-    asked: Session, folder: Path, tuned: Path, diagnose: Diagnose, screen: Screen
-) -> Result:
+def pit_stop(asked: Session, folder: Path, tuned: Path, screen: Screen) -> Result:
     """All of it. ``folder`` is the search's own; what is kept is written to ``tuned``."""
     ends_s = clock() + 60 * asked.budget_minutes
     changes, problems = _changes()
@@ -73,7 +71,7 @@ def pit_stop(
         screen.say(line)
     with ended_as_by_ctrl_c():
         screen.begin(ends_s)
-        profile, costs = first_run(asked, folder, diagnose, screen)
+        profile, costs = first_run(asked, folder, screen)
         with folders.temporary(folders.SEARCH) as place:
             course = _course(asked, profile, costs, changes, ends_s, folder, place)
             if asked.vary:
@@ -121,9 +119,9 @@ def ended_as_by_ctrl_c() -> Iterator[None]:
 
 def _changes() -> tuple[dict[str, Change], tuple[str, ...]]:
     """All changes by name, and a line for each plugin that is broken."""
-    plugins = load_plugins()
+    plugins = change_plugins()
     ours = load_changes(pitstop.tune.changes)
-    return {each.name: each for each in (*plugins.changes, *ours)}, plugins.problems
+    return {each.name: each for each in (*plugins.found, *ours)}, plugins.problems
 
 
 def _course(

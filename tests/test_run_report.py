@@ -3,10 +3,10 @@
 import pytest
 
 from diagnose.builders import loader, recording
-from pitstop.cli.diagnosis import _on_the_source, _seen
 from pitstop.core.finding import Finding, Span
 from pitstop.core.ledger import Row
 from pitstop.core.merge import Merged
+from pitstop.run_report import _on_the_source, _seen
 
 
 @pytest.mark.parametrize(

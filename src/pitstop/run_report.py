@@ -1,4 +1,4 @@
-"""Diagnosis: a recording on disk, thought about, as a Report. Wires the rooms together."""
+"""Run report: machine, source and recording of a run, brought together as one Report."""
 
 import os
 from collections import defaultdict
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from pitstop.cli.doctor import with_limits
 from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.finding import Finding
@@ -19,6 +18,7 @@ from pitstop.diagnose.rank import diagnose
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.excerpts import Excerpts, read_excerpts
 from pitstop.diagnose.told.report import by_signal, tell
+from pitstop.doctor.limits import with_limits
 from pitstop.doctor.read import read_hardware
 from pitstop.profile.read.collect import collect
 from pitstop.profile.read.runs import Run
@@ -44,14 +44,14 @@ class Source:
 
 def keep_surroundings(folder: Path, run: Run) -> None:
     """Write down machine and source beside a recording made just now, to judge it anywhere."""
-    machine, _ = with_limits(read_hardware(), remeasure=False)
+    machine, _ = with_limits(read_hardware())
     store.save(folder / MACHINE, machine)
     ranks = collect(folder, run.warmup)
     suspected = _suspected(_seen(Recording(ranks, machine)))
     store.save(folder / SOURCE, Source(read_excerpts(ranks), tuple(suspected)))
 
 
-def diagnosed(folder: Path, run: Run) -> Report:
+def report_of(folder: Path, run: Run) -> Report:
     """The report of a recording: what was measured meets what the source gives rise to suspect."""
     machine = _beside(folder / MACHINE, Machine)
     source = _beside(folder / SOURCE, Source)
