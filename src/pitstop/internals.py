@@ -73,6 +73,7 @@ current_stream = _found("_C._cuda_getCurrentRawStream")
 # Classes and modules
 DeviceType = _found("_C._autograd.DeviceType")
 SavedTensor = _found("_C._autograd.SavedTensor")
+FakeTensorMode = _found("_subclasses.fake_tensor.FakeTensorMode")
 DeviceContext = _found("utils._device.DeviceContext")
 LoaderIterator = _found("utils.data.dataloader._BaseDataLoaderIter")
 WorkersIterator = _found("utils.data.dataloader._MultiProcessingDataLoaderIter")
@@ -92,6 +93,8 @@ storage_key = attrgetter("_cdata")  # of a storage: one number for all that shar
 version = attrgetter("_version")  # of a tensor: how often it was changed in place
 schema = attrgetter("_schema")  # of an operator
 overloads = attrgetter("_overloadpacket")  # likewise: all operators of its name
+indices = methodcaller("_indices")  # of a sparse tensor, also where it is not coalesced
+values = methodcaller("_values")  # likewise
 sequence_number = methodcaller("_sequence_nr")  # of a node of autograd
 call_of = attrgetter("_call_impl")  # of a module: what a call of it runs
 compiled_call = attrgetter("_compiled_call_impl")  # of a module: what runs instead
@@ -173,6 +176,8 @@ def _node() -> Any:
 CHECKS: dict[str, Callable[[], object]] = {
     "storage._cdata": lambda: storage_key(torch.ones(1).untyped_storage()),
     "Tensor._version": lambda: version(torch.ones(1)),
+    "Tensor._indices": lambda: indices(torch.ones(1).to_sparse()),
+    "Tensor._values": lambda: values(torch.ones(1).to_sparse()),
     "OpOverload._schema": lambda: schema(torch.ops.aten.add.Tensor),
     "OpOverload._overloadpacket": lambda: overloads(torch.ops.aten.add.Tensor),
     "Node._sequence_nr": lambda: sequence_number(_node()),

@@ -13,6 +13,7 @@ from pitstop.parts.ema import ema_update
 from pitstop.parts.fuse_group_norm import fuse_group_norm
 from pitstop.parts.graphs import graphed
 from pitstop.parts.group_norm_silu import group_norm_silu
+from pitstop.parts.memory.estimate import MemoryEstimate, memory_estimate
 from pitstop.parts.merge_groups import merge_groups
 from pitstop.parts.nan_guard.guard import GuardEvent, NanGuard, NotFiniteError, nan_guard
 from pitstop.parts.reuse.batched_calls import batched, reused
@@ -23,6 +24,7 @@ from pitstop.parts.tiled_vae import TiledVae, Tiling, adapt, enable_tiling
 __all__ = [
     "EncodedOnce",
     "GuardEvent",
+    "MemoryEstimate",
     "NanGuard",
     "NotFiniteError",
     "RamCache",
@@ -39,6 +41,7 @@ __all__ = [
     "fuse_group_norm",
     "graphed",
     "group_norm_silu",
+    "memory_estimate",
     "merge_groups",
     "nan_guard",
     "ram_cache",
