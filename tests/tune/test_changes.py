@@ -22,6 +22,7 @@ NAMES = [
     "compile",
     "cuda-graphs",
     "cudnn-benchmark",
+    "dsepconv",
     "fp16",
     "fused-attention",
     "fused-group-norm",

@@ -93,7 +93,7 @@ def check_run(run: TrialRun, name: str) -> None:
     if run.ending.error:
         raise PitstopError(
             f"{name} did not run to its end: {run.ending.error}; make it run by itself first"
-            f"{_if_programs(run.written)}"
+            f"{_if_programs(run.written)}{_if_cupy(run.ending.error)}"
         )
     if not run.evidence.steady:
         raise PitstopError(
@@ -138,6 +138,16 @@ def _if_programs(written: Written | None) -> str:
         return ""
     return (
         f", or {REMEDY}: in trials the programs that it starts ({_few(written.programs)}) may not"
+    )
+
+
+def _if_cupy(error: str) -> str:
+    """What needs no CuPy where LDMVFI's kernel is all that it is for."""
+    if "No module named 'cupy'" not in error:
+        return ""
+    return (
+        ". Without CuPy: where LDMVFI's or EDSC's dsepconv is imported, write "
+        "`from pitstop.parts import dsepconv`"
     )
 
 

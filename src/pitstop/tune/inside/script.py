@@ -59,7 +59,7 @@ class Script:
         self._ends: list[Action] = []
         self._switches: list[tuple[Action, Action]] = []
         self._undos = undos
-        self._earnest = plan.earnest
+        self.earnest = plan.earnest  # nothing is tried: it is the run that was asked for
         self._failed = False
         self.report: Action = lambda: None
         self.rehearses: Callable[[], bool] = lambda: False  # a check before the training
@@ -227,7 +227,7 @@ class Script:
             self.attempt(switch_on if on else switch_off)
 
     def _fail(self, error: Exception) -> None:
-        if not self._earnest:
+        if not self.earnest:
             failures.end_trial(self.name, error)
         if self._failed:  # once more, while it is taken off
             return
@@ -237,7 +237,7 @@ class Script:
         self.attempt(partial(self.decline, said))
 
     def _shielded(self, around: Around, about: int = 0) -> Around:
-        return failures.shielded(around, self._fail, about) if self._earnest else around
+        return failures.shielded(around, self._fail, about) if self.earnest else around
 
     def _if_on(self, around: Around) -> Around:
         around = self._shielded(around, about=1)  # the module
