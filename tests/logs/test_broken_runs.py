@@ -24,12 +24,17 @@ def healthy(**changed):
     }  # fmt: skip
     series |= changed.pop("own", {})
     known = [
-        Series(tag, tuple(range(STEPS)), tuple(values), tuple(1.8e9 + n for n in range(STEPS)))
+        Series(
+            tag,
+            tuple(range(len(values))),
+            tuple(values),
+            tuple(1.8e9 + n for n in range(len(values))),
+        )
         for tag, values in series.items()
     ]
-    places = tuple(range(20, STEPS, 20))
+    places = tuple(changed.pop("places", range(20, STEPS, 20)))
     val = changed.pop("val", [2.2 / (1 + place / 60) for place in places])
-    known.append(Series("val/loss", places, tuple(val)))
+    known.append(Series(changed.pop("val_tag", "val/loss"), places, tuple(val)))
     return Run("run", tuple(known))
 
 
@@ -58,6 +63,15 @@ def test_noise_alone_gives_no_finding(seed):
 
 NAN = math.nan
 CASES = {
+    "loss comes down and rises for good": (
+        changed("train/loss", lambda step, value: value + max(0, step - 200) / 40),
+        "PIT717", "train/loss is about 0.3",
+    ),
+    "a metric falls": (
+        healthy(val=[20 + n / 5 if n < 12 else 22.4 - (n - 12) / 2 for n in range(40)],
+                places=range(0, 400, 10), val_tag="val/psnr"),
+        "PIT715", "val/psnr is about 21.9 at step 100",
+    ),
     "NaN to the end": (
         changed("train/loss", lambda step, value: value if step < 30 else NAN),
         "PIT701", "train/loss is NaN from step 30 of 399, to the end. Nothing",
@@ -159,8 +173,23 @@ def test_what_rose_before_a_nan_is_named():
         {"lr": [1e-3] * STEPS},
         {"lr": [1e-3 * (1 + math.cos(math.pi * (step % 100) / 100)) / 2 for step in range(STEPS)]},
         {"loss_scale": [1.0] * STEPS, "data_time": [0.1 + step for step in range(STEPS)]},
+        {"train/loss": [round(2 * math.exp(-step / 50) + 0.3, 2) for step in range(STEPS)]},
+        {"train/loss": [1 + abs(200 - step) / 40 for step in range(STEPS)], "d_loss": [0.5] * 3},
+        {"train/loss": [0.5 + step / 4000 for step in range(STEPS)]},
+        {"val/acc": [0.9 + (step % 7) / 100 for step in range(STEPS)]},
     ],
-    ids=["sparse", "exponential", "steps", "constant", "restarts", "others"],
+    ids=[
+        "sparse",
+        "exponential",
+        "steps",
+        "constant",
+        "restarts",
+        "others",
+        "few digits",
+        "rivals",
+        "a slow rise",
+        "a noisy metric",
+    ],
 )
 def test_what_is_usual_gives_no_finding(own):
     assert found(healthy(own=own)) == {}

@@ -155,7 +155,7 @@ def test_steps_counted_anew_in_each_epoch_go_on_rising(tmp_path):
 @pytest.mark.parametrize(
     ("text", "values"),
     [
-        ("step;loss\n1;0,5\n2;0.5\n", (0.5,)),
+        ("step;loss\n1;0,5\n2;0.5\n", (0.5, 0.5)),
         ("step\tloss\n1\t0.5\n2\tnan\n", (0.5, math.nan)),
         ("\ufeffstep, loss \n1,inf\n2,\n3,-Infinity\n", (math.inf, -math.inf)),
         ("step,loss\n1,0.5\n2\n3,0.25,9\n4,0.1\n", (0.5, 0.1)),
@@ -164,6 +164,46 @@ def test_steps_counted_anew_in_each_epoch_go_on_rising(tmp_path):
 def test_csv_as_people_write_it(tmp_path, text, values):
     (tmp_path / "log.csv").write_text(text, encoding="utf-8")
     assert repr(series(tmp_path)["loss"].values) == repr(values)
+
+
+def test_logs_of_mmcv_tell_training_and_validation_apart(tmp_path):
+    lines = [{"env_info": "x"}]
+    for epoch in (1, 2):
+        lines += [{"mode": "train", "epoch": epoch, "iter": n, "loss": 1.0} for n in (5, 10)]
+        lines.append({"mode": "val", "epoch": epoch, "iter": 10, "mIoU": 0.5, "loss": 2.0})
+    (tmp_path / "20250101.log.json").write_text("\n".join(map(json.dumps, lines)))
+    (tmp_path / "config.json").write_text('{"a": 1}')
+    (tmp_path / "pretty.json").write_text('{\n"loss": 1\n}')
+    (run,) = read_logs(tmp_path).runs
+    steps = {series.tag: series.steps for series in run.series}
+    assert steps["loss"] == (5, 10, 15, 20)
+    assert steps["val/loss"] == steps["val/mIoU"] == (10, 20)
+
+
+def test_scalars_that_tensorboard_put_into_folders_are_one_run(tmp_path):
+    writer = SummaryWriter(tmp_path / "run")
+    for step in range(9):
+        writer.add_scalars("loss", {"train": 1.0, "val": 2.0}, step)
+        writer.add_scalar("lr", 0.1, step)
+    writer.close()
+    for path in (tmp_path, tmp_path / "run"):
+        (run,) = read_logs(path).runs
+        assert run.name == "run"
+        assert [each.tag for each in run.series] == ["loss/train", "loss/val", "lr"]
+
+
+def test_a_very_long_event_file_is_read_in_part_without_losing_a_nan(tmp_path, monkeypatch):
+    monkeypatch.setattr("pitstop.logs.events.MOST_BYTES", 1000)
+    writer = SummaryWriter(tmp_path)
+    for step in range(1000):
+        writer.add_scalar("a", math.nan if step == 777 else 1.0, step)
+        writer.add_scalar("b", 1.0, step)
+    writer.close()
+    (run,) = read_logs(tmp_path).runs
+    found = {each.tag: each for each in run.series}
+    assert 5 < len(found["b"].values) < 300
+    assert found["a"].steps[[*map(math.isnan, found["a"].values)].index(True)] == 777
+    assert "one record in" in run.torn
 
 
 def test_nested_json_lines_and_numbers_written_as_text(tmp_path):

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, BinaryIO
 
 from pitstop.logs.build import Point
+from pitstop.logs.tags import is_checked
 from pitstop.logs.torn import TornError
 
 STEPS = ("step", "global_step", "_step", "iter", "iteration", "it", "steps", "batch", "n_iter")
@@ -19,7 +20,8 @@ NO_VALUES = {*STEPS, *EPOCHS}
 TIMES = ("timestamp", "_timestamp", "wall_time", "time", "datetime", "date")
 EARLIEST_TIME, LATEST_TIME = 1e9, 1e10  # seconds since 1970: smaller numbers are durations
 LONGEST_LINE = 10_000_000  # characters; more of it is no line of a log
-MOST_BYTES = 200_000_000  # read line by line: half a minute; longer logs are read in part
+MOST_BYTES = 50_000_000  # read line by line: some twenty seconds; longer logs are read in part
+SCATTER = 2_654_435_761  # Knuth's: neighbours come far apart
 NOT_FINITE = re.compile(rb"(?i)nan|inf")
 LARGEST_STATE_BYTES = 1_000_000_000
 DEEPEST = 20  # dictionaries in each other
@@ -42,7 +44,7 @@ def read_csv(stream: BinaryIO) -> Iterator[Point]:
             continue
         times = (time_of(cells[place]) for place in timed)
         time = next((found for found in times if found is not None), 0.0)
-        yield from entries.points(_numbers(titles, cells), time, index)
+        yield from entries.points(_numbers(titles, cells, delimiter == ";"), time, index)
     if wrong:
         raise TornError(f"{wrong} rows with another number of cells than the first were left out")
 
@@ -54,11 +56,11 @@ def _quoted(line: str, delimiter: str) -> list[str]:
         return []
 
 
-def _numbers(titles: list[str], cells: list[str]) -> dict[str, float]:
+def _numbers(titles: list[str], cells: list[str], comma: bool) -> dict[str, float]:
     values = {}
     for title, cell in zip(titles, cells, strict=True):
         try:
-            values[title] = float(cell)
+            values[title] = float(cell.replace(",", ".") if comma else cell)
         except ValueError:
             continue  # empty, or a word
     return values
@@ -110,7 +112,12 @@ class _Entries:
         """The numbers of one step, from an object of JSON."""
         times = (time_of(entry[name]) for name in TIMES if name in entry)
         time = next((found for found in times if found is not None), 0.0)
-        return self.points(dict(flattened(entry)), time, index)
+        values = dict(flattened(entry))
+        if isinstance(mode := entry.get("mode"), str) and is_checked(mode):  # mmcv's and mmengine's
+            values = {
+                name if name in NO_VALUES else f"{mode}/{name}": values[name] for name in values
+            }
+        return self.points(values, time, index)
 
     def _step(self, values: Mapping[str, float], index: int) -> float:
         epoch = next((values[name] for name in EPOCHS if name in values), None)
@@ -118,7 +125,7 @@ class _Entries:
         if step is None:
             return float(index) if epoch is None else epoch
         if step < self.last and epoch is not None and epoch > self.epoch:
-            self.offset += self.last + 1
+            self.offset += self.last + (step == 0)  # else they are counted from 1
         self.last, self.epoch = step, self.epoch if epoch is None else epoch
         return self.offset + step
 
@@ -153,6 +160,11 @@ def time_of(value: Any) -> float | None:
         return None
 
 
+def is_chosen(index: int, every: int) -> bool:
+    """One in so many, by chance: every fourth line may be of one tag."""
+    return index == 0 or (index * SCATTER >> 16) % every == 0
+
+
 def _lines(stream: BinaryIO) -> Iterator[str]:
     """Lines as text; of a very long log some, and every one with a number that is not finite."""
     size = os.fstat(stream.fileno()).st_size
@@ -163,7 +175,7 @@ def _lines(stream: BinaryIO) -> Iterator[str]:
             break
         if len(line) >= LONGEST_LINE:
             raise TornError("a line of more than 10 MB; what follows is left out")
-        if index % every == 0 or NOT_FINITE.search(line):
+        if is_chosen(index, every) or NOT_FINITE.search(line):
             text = line.decode("utf-8-sig", "replace").replace("\0", "")
             yield from filter(None, re.split(r"[\r\n]+", text))
     if every > 1:

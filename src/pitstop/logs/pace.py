@@ -7,6 +7,8 @@ from math import isfinite
 from pitstop.logs.history import Run, Series
 from pitstop.logs.tags import SECONDS, THROUGHPUT, is_checked
 
+SHORTEST_SECONDS = 60  # of a run: below that everything may delay it
+
 
 def pace_of(run: Run) -> Series | None:
     """A throughput that was logged, else one from step times, else one from timestamps."""
@@ -35,6 +37,8 @@ def _positive(series: Series, values: tuple[float, ...]) -> Series:
 
 def _from_times(series: Series) -> Series:
     entries = list(zip(series.steps, series.times, strict=True))
+    if entries and max(series.times) - min(series.times) < SHORTEST_SECONDS:
+        entries = []
     paces = [
         (step, time, (step - before) / (time - earlier))
         for (before, earlier), (step, time) in pairwise(entries)

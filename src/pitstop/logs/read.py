@@ -12,6 +12,7 @@ from pitstop.core.reading import LFS_POINTER, open_regular
 from pitstop.logs.build import Builder, Point
 from pitstop.logs.events import read_events
 from pitstop.logs.history import Logs, Run
+from pitstop.logs.joined import joined
 from pitstop.logs.lines import read_csv, read_json_lines, read_trainer_state
 from pitstop.logs.torn import TornError
 from pitstop.logs.wandb_file import read_wandb
@@ -19,6 +20,7 @@ from pitstop.logs.wandb_file import read_wandb
 Reader = Callable[[BinaryIO], Iterator[Point]]
 Tick = Callable[[int], None]
 TICK_POINTS = 2000  # between two moves of a progress bar
+LONGEST_FIRST = 1_000_000  # bytes of a line that tells whether a file is a log
 NOT_LOGS = {".git", "node_modules", "__pycache__", ".venv", "venv", "site-packages"}
 
 
@@ -48,7 +50,7 @@ def read_logs(path: Path, tick: Tick = lambda _: None, begin: Tick = lambda _: N
             groups[path.resolve().name if name == "." else name, kind].append(file)
     if not groups:
         raise PitstopError(_nothing(path))
-    runs = []
+    runs: list[Run] = []
     for (name, kind), of_run in groups.items():
         run, problems = _run(name, kind, of_run, tick)
         skipped += problems
@@ -58,7 +60,7 @@ def read_logs(path: Path, tick: Tick = lambda _: None, begin: Tick = lambda _: N
         raise PitstopError(f"{skipped[0]}: give a log that you may read")
     if not runs:
         raise PitstopError(f"{path}: no numbers are logged here: look again when a step is done")
-    return Logs(tuple(runs), tuple(skipped))
+    return Logs(tuple(joined(runs, path.resolve().name)), tuple(skipped))
 
 
 def _files(path: Path) -> tuple[list[Path], list[str]]:
@@ -90,18 +92,23 @@ def _kind(file: Path) -> Kind | None:
         return EVENTS
     if file.name == "trainer_state.json":
         return STATE
-    named_for_it = file.name in {"metrics.json", "scalars.json", "log.json", "log.txt"}
-    if file.suffix in {".jsonl", ".ndjson"} or (named_for_it and _begins_with_brace(file)):
+    if file.suffix in {".jsonl", ".ndjson"}:
+        return JSON_LINES
+    if (file.suffix == ".json" or file.name == "log.txt") and _holds_objects(file):
         return JSON_LINES
     return {".csv": CSV, ".tsv": CSV, ".wandb": WANDB}.get(file.suffix)
 
 
-def _begins_with_brace(file: Path) -> bool:
+def _holds_objects(file: Path) -> bool:
+    """Whether the first lines are objects, each by itself; one will do where the name says log."""
     try:
         with open_regular(file) as stream:
-            return stream.read(1) == b"{"
+            lines = [line for line in (stream.readline(LONGEST_FIRST) for _ in range(2)) if line]
     except OSError:
         return False
+    named_for_it = file.name in {"metrics.json", "scalars.json", "log.json", "log.txt"}
+    enough = len(lines) > 1 or named_for_it
+    return enough and all(line[:1] == b"{" and line.rstrip()[-1:] == b"}" for line in lines)
 
 
 def _name(path: Path, file: Path, kind: Kind) -> str:

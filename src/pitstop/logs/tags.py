@@ -20,6 +20,10 @@ METRIC = re.compile(
     r"(?i)(^|[/_.-])(acc(uracy)?\d?|top\d|psnr|ssim|lpips|fid|m?iou|m?ap\d*|f1|dice|auc|reward|precision"
     r"|recall|error|pck)($|[/_@.-])",
 )
+RISING = re.compile(  # metrics of which more is better
+    r"(?i)(^|[/_.-])(acc(uracy)?\d?|top\d|psnr|ssim|m?iou|m?ap\d*|f1|dice|auc|reward|precision|recall|pck)"
+    r"($|[/_@.-])",
+)
 CHECKED = re.compile(r"(?i)(^|[/_.-])(val|valid|validation|eval|dev|test)($|[/_.-])")
 TRAINED = re.compile(r"(?i)(^|[/_.-])(train|training)($|[/_.-])")
 EPOCHLY = re.compile(r"_(epoch|step)$")

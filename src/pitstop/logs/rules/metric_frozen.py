@@ -1,7 +1,9 @@
 """PIT710 metric-frozen."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import isfinite
+from statistics import median
 
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
@@ -12,6 +14,8 @@ from pitstop.logs.tags import LOSS, is_quality
 FEWEST = 10  # equal entries; fewer may be chance in a loss that is printed with few digits
 SHARE = 0.1  # of the run
 VARIED = 5  # different values before
+LAST = 20  # values right before, which say how much the loss still moved
+STEPS = 3  # of the last digit that is printed: a loss that moves no more may stand still
 
 
 @rule("PIT710")
@@ -35,6 +39,8 @@ def metric_frozen(run: Run) -> Iterator[Finding]:
         varied = len(set(values[:-tail])) >= VARIED
         if tail < max(FEWEST, SHARE * len(values)) or not varied or not isfinite(values[-1]):
             continue
+        if _has_arrived(values[:-tail]):
+            continue
         step = series.steps[len(values) - tail]
         bad = [
             each.tag
@@ -53,3 +59,11 @@ def metric_frozen(run: Run) -> Iterator[Finding]:
             mark=step,
         )
         return
+
+
+def _has_arrived(values: Sequence[float]) -> bool:
+    """Whether a loss that is printed with few digits had come down to its last one."""
+    last = values[-LAST:]
+    digits = max(len(f"{value:.6f}".rstrip("0").partition(".")[2]) for value in last)
+    moved = median(abs(after - before) for before, after in pairwise(last))
+    return moved <= STEPS * 0.1**digits
