@@ -13,7 +13,7 @@ from pitstop.compare.pairs import LOOKS
 from pitstop.core.errors import PitstopError
 from pitstop.workloads import bench, results_text
 from pitstop.workloads.before_after import Asked, Told, measure
-from pitstop.workloads.results import BenchResult, save_all
+from pitstop.workloads.results import save_all
 
 EXAMPLES = """\b
 Examples:
@@ -51,6 +51,7 @@ last step, which gives its quality; --times-only leaves that out.
     show_default=True,
     help="Edits that are in memory at once, with --edits.",
 )
+@click.option("--at-once", is_flag=True, help="Start all systems before the first is measured.")
 @click.option(
     "--with",
     "tuned",
@@ -67,6 +68,7 @@ def command(
     times_only: bool,
     edits: bool,
     beside: int,
+    at_once: bool,
     tuned: Path | None,
     save: Path | None,
 ) -> None:
@@ -81,26 +83,15 @@ def command(
         raise PitstopError(f"no workload {unknown[0]!r}: choose from {known}")
     if tuned and len(named) != 1:
         raise PitstopError("--with is for one system: name it")
-    asked = Asked(small, steps, pairs, not times_only, edits, beside, tuned, words[len(named) :])
+    asked = Asked(
+        small, steps, pairs, not times_only, edits, beside, at_once, tuned, words[len(named) :]
+    )
     with _watched() as told:
-        for result in _measured(named or bench.names(), asked, told):
+        typed = " ".join(["pitstop", *sys.argv[1:]])
+        for result in measure(named or bench.names(), asked, typed, told):
             click.echo(results_text.table(result))
             if save:
                 save_all(save, [result])
-
-
-def _measured(names: list[str], asked: Asked, told: Told) -> Iterator[BenchResult]:
-    """One system after the other; one that fails is told, and costs itself only."""
-    failed = ""
-    typed = " ".join(["pitstop", *sys.argv[1:]])
-    for name in names:
-        try:
-            yield measure(name, asked, typed, told)
-        except PitstopError as error:
-            failed = str(error)
-            click.echo(f"{name}: {failed}", err=True)
-    if failed:
-        raise PitstopError("not all could be measured: see above")
 
 
 @contextmanager

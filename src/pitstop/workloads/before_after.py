@@ -6,15 +6,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median, quantiles
 
 from pitstop.compare import pairs
 from pitstop.core.comparison import Comparison
+from pitstop.core.errors import PitstopError
 from pitstop.workloads import bench, edits, forms
-from pitstop.workloads.forms import AS_FOUND, FAST, Form, Size
+from pitstop.workloads.forms import AS_FOUND, FAST, Form
 from pitstop.workloads.lanes import WARMUP, Lane, rounds, started
 from pitstop.workloads.results import BenchResult, Gain, Measured, Quality
 
@@ -34,48 +36,108 @@ class Asked:
     to_the_end: bool = True  # then quality is known
     waterfall: bool = False
     beside: int = 1  # forms that are there at once, besides the system as found
+    at_once: bool = False  # start all systems before the first is measured
     tuned: Path | None = None
     options: tuple[str, ...] = ()
 
 
-def measure(name: str, asked: Asked, command: str, told: Told = lambda _: None) -> BenchResult:
-    """Everything that was asked about one system."""
-    settings = forms.settings(name)
-    size = settings.small if asked.small else settings.full
-    every = forms.forms(name, asked.tuned)
-    found = _side_by_side(every, size, asked, told)
-    gains = _gains(name, found, size, asked, told) if asked.waterfall else ()
-    return BenchResult(
-        system=name,
-        size="small" if asked.small else "full",
-        machine=machine(any(each.gpu_bytes for each in found)),
-        torch=_of_torch("torch.__version__"),
-        commit=commit(),
-        date=datetime.now(UTC).date().isoformat(),
-        command=command,
-        note=size.note,
-        forms=tuple(found),
-        gains=gains,
-    )
+def measure(names: Sequence[str], asked: Asked, command: str, told: Told) -> Iterator[BenchResult]:
+    """One system after the other. One that fails says why and costs itself only."""
+    failed: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="pitstop-bench-") as top, ExitStack() as stack:
+        systems = [_System(name, asked, Path(top), told) for name in names]
+        if asked.at_once:
+            for each in systems:
+                stack.enter_context(each)
+        for each in systems:
+            try:
+                with nullcontext() if asked.at_once else each:
+                    yield each.result(command)
+            except PitstopError as error:
+                failed.append(f"{each.name}: {error}")
+            finally:
+                each.end()
+    if failed:
+        raise PitstopError(f"not measured: {'; '.join(failed)}")
 
 
-def _side_by_side(every: Sequence[Form], size: Size, asked: Asked, told: Told) -> list[Measured]:
-    """Some forms of one system in turns; the first is what the others are compared with."""
-    options = (*size.options, "--steps", str(asked.steps), *asked.options)
-    with tempfile.TemporaryDirectory(prefix="pitstop-bench-") as folder:
-        environment = forms.environment(os.environ, size)
-        with started(every, options, environment, Path(folder)) as lanes:
-            for lane in lanes:
-                told(f"{lane.form.system}, {lane.form.name}: first steps")
-                lane.warm_up()
-            told(f"{lanes[0].form.system}: {len(lanes)} forms in turns")
-            _turns(lanes, asked)
-            if asked.to_the_end:
-                for lane in lanes:
-                    told(f"{lane.form.system}, {lane.form.name}: the rest of its steps")
-                    lane.to_the_end()
-            first = lanes[0]
-            return [_measured(lane, first, size.batch) for lane in lanes]
+class _System:
+    """The forms of one system, which are there from when it is entered until it ends."""
+
+    def __init__(self, name: str, asked: Asked, folder: Path, told: Told) -> None:
+        settings = forms.settings(name)
+        self.name, self.asked, self.folder, self.told = name, asked, folder, told
+        self.size = settings.small if asked.small else settings.full
+        self.lanes: list[Lane] = []
+        self.stack = ExitStack()
+
+    def __enter__(self) -> "_System":
+        self.start(forms.forms(self.name, self.asked.tuned))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def start(self, every: Sequence[Form]) -> None:
+        """Start these forms, instead of those before."""
+        self.end()
+        options = (*self.size.options, "--steps", str(self.asked.steps), *self.asked.options)
+        environment = forms.environment(os.environ, self.size)
+        folder = Path(tempfile.mkdtemp(dir=self.folder, prefix=self.name))
+        self.lanes = self.stack.enter_context(started(every, options, environment, folder))
+
+    def end(self) -> None:
+        """End all forms."""
+        self.stack.close()
+
+    def result(self, command: str) -> BenchResult:
+        """Everything that was asked."""
+        found = self.side_by_side(self.asked.to_the_end)
+        gains = self.gains(found) if self.asked.waterfall else ()
+        return BenchResult(
+            system=self.name,
+            size="small" if self.asked.small else "full",
+            machine=machine(any(each.gpu_bytes for each in found)),
+            torch=_of_torch("torch.__version__"),
+            commit=commit(),
+            date=datetime.now(UTC).date().isoformat(),
+            command=command,
+            note=self.size.note,
+            forms=tuple(found),
+            gains=gains,
+        )
+
+    def side_by_side(self, to_the_end: bool) -> list[Measured]:
+        """The forms in turns; the first is what the others are compared with."""
+        for lane in self.lanes:
+            self.told(f"{self.name}, {lane.form.name}: first steps")
+            lane.warm_up()
+        self.told(f"{self.name}: {len(self.lanes)} forms in turns")
+        _turns(self.lanes, self.asked)
+        if to_the_end:
+            for lane in self.lanes:
+                self.told(f"{self.name}, {lane.form.name}: the rest of its steps")
+                lane.to_the_end()
+        return [_measured(lane, self.lanes[0], self.size.batch) for lane in self.lanes]
+
+    def gains(self, found: Sequence[Measured]) -> tuple[Gain, ...]:
+        """Each edit alone and in sum, some forms at a time beside the system as found."""
+        every = edits.load(self.name)
+        steps: dict[str, Comparison] = {}
+        as_found, waterfall = Form(AS_FOUND, self.name, ("slow",)), forms.waterfall(self.name)
+        for first in range(0, len(waterfall), self.asked.beside):
+            self.start([as_found, *waterfall[first : first + self.asked.beside]])
+            for each in self.side_by_side(to_the_end=False)[1:]:
+                if each.step:
+                    steps[each.name] = each.step
+        whole = next(each.step for each in found if each.name == FAST)
+        assert whole
+        steps[f"up to: {every[0].name}"] = steps[f"alone: {every[0].name}"]
+        steps[f"up to: {every[-1].name}"] = whole
+        return tuple(
+            Gain(each.name, each.what, steps[f"alone: {each.name}"], steps[f"up to: {each.name}"])
+            for each in every
+        )
 
 
 def _turns(lanes: Sequence[Lane], asked: Asked) -> None:
@@ -125,33 +187,6 @@ def _quality(lane: Lane) -> Quality:
     return Quality(
         outcome.metric, outcome.quality_before, outcome.quality_after, len(outcome.step_seconds)
     )
-
-
-def _gains(
-    name: str, found: Sequence[Measured], size: Size, asked: Asked, told: Told
-) -> tuple[Gain, ...]:
-    """Each edit alone and in sum, some forms at a time beside the system as found."""
-    every = edits.load(name)
-    steps: dict[str, Comparison] = {}
-    first = Form(AS_FOUND, name, ("slow",))
-    short = replace(asked, to_the_end=False)
-    for some in _parts(forms.waterfall(name), asked.beside):
-        for each in _side_by_side([first, *some], size, short, told)[1:]:
-            if each.step:
-                steps[each.name] = each.step
-    whole = next(each.step for each in found if each.name == FAST)
-    assert whole
-    steps[f"up to: {every[0].name}"] = steps[f"alone: {every[0].name}"]
-    steps[f"up to: {every[-1].name}"] = whole
-    return tuple(
-        Gain(each.name, each.what, steps[f"alone: {each.name}"], steps[f"up to: {each.name}"])
-        for each in every
-    )
-
-
-def _parts(every: Sequence[Form], size: int) -> Iterator[Sequence[Form]]:
-    for start in range(0, len(every), size):
-        yield every[start : start + size]
 
 
 def machine(with_gpu: bool) -> str:
