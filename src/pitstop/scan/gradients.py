@@ -92,12 +92,12 @@ def differentiated(source: Source, around: ast.AST) -> set[str]:
     found: set[str] = set()
     for call in source.method_calls("backward", "manual_backward"):
         if source.is_inside(call, around):
-            for term in terms(source, _differentiated(source, call)):
+            for term in terms(source, loss_of(source, call)):
                 _add_terms(source, term, found, OPERANDS_DEPTH)
     return found
 
 
-def _differentiated(source: Source, call: ast.Call) -> ast.expr:
+def loss_of(source: Source, call: ast.Call) -> ast.expr:
     """The loss of ``loss.backward()``, ``engine.backward(loss)``, ``scale(loss).backward()``."""
     assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
@@ -121,7 +121,7 @@ def _add_terms(source: Source, term: ast.Name, found: set[str], depth: int) -> N
 def is_differentiated_above(source: Source, term: ast.Name) -> bool:
     """Whether backward has certainly run on what a name holds here, so that it is a tensor."""
     for call in source.method_calls("backward"):
-        loss = _differentiated(source, call)
+        loss = loss_of(source, call)
         before = (call.lineno, call.col_offset) < (term.lineno, term.col_offset)
         if isinstance(loss, ast.Name) and loss.id == term.id and before and not call.args:
             same = source.enclosing_function(call) is source.enclosing_function(term)
