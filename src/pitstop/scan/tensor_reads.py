@@ -8,6 +8,11 @@ from pitstop.scan.vocabulary import TENSOR_METHODS
 
 METHODS = ("item", "cpu", "tolist", "nonzero")
 OF_MODULES = {"to", "cuda", "cpu", "float", "half", "double", "bfloat16"}  # a module has them too
+MASK_DEPTH = 3  # valid = near & far, near = depth < 9
+MASKS = {
+    *("torch.isnan", "torch.isinf", "torch.isfinite", "torch.logical_and", "torch.logical_or"),
+    *("torch.logical_not", "torch.isin", "torch.isclose"),
+}
 MADE_ON_CPU = {
     *("torch.rand", "torch.randn", "torch.randint", "torch.randperm", "torch.tensor"),
     *("torch.from_numpy", "torch.linspace", "torch.arange", "torch.zeros", "torch.ones"),
@@ -48,11 +53,56 @@ def _implicit_reads(source: Source) -> Iterator[tuple[ast.AST, ast.expr, str]]:
     for call in source.calls("float", "int", "bool"):
         if len(call.args) == 1:
             yield call, call.args[0], f"`{source.name_of(call.func)}()` of a tensor"
+    for masked in source.nodes(ast.Subscript):
+        if _is_masked(source, masked) and not _is_filled(source, masked):
+            proof = masked if source.kind_of(masked) == "tensor" else masked.slice
+            yield masked, proof, "A mask as index"
     for branch in source.nodes(ast.If, ast.While, ast.IfExp):
         if not _is_plain(branch.test):
             yield branch.test, branch.test, "A branch on a tensor"
     for shown in source.nodes(ast.FormattedValue):
         yield shown.value, shown.value, "Printing a tensor"
+
+
+def is_mask(source: Source, index: ast.expr, depth: int = MASK_DEPTH) -> bool:
+    """Whether an index is a tensor of truth values: how many are true, only the GPU knows."""
+    match index:
+        case ast.Compare(
+            ops=[ast.Eq() | ast.NotEq() | ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()]
+        ):
+            return source.kind_of(index) == "tensor"
+        case ast.UnaryOp(op=ast.Invert(), operand=inner):
+            return is_mask(source, inner, depth)
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left, right=right):
+            return is_mask(source, left, depth) or is_mask(source, right, depth)
+        case ast.Call(func=ast.Attribute(attr="bool", value=inner)):
+            return source.kind_of(inner) == "tensor"
+        case ast.Call(func=function):
+            return source.name_of(function) in MASKS
+        case ast.Name() if depth:
+            made = source.assigned(index) or []
+            return bool(made) and all(is_mask(source, each, depth - 1) for each in made)
+    return False
+
+
+def _is_masked(source: Source, masked: ast.Subscript) -> bool:
+    """Whether a mask is the index; what is inverted for a tensor can be nothing else."""
+    match masked.slice:
+        case ast.UnaryOp(op=ast.Invert(), operand=ast.Name()) if (
+            source.kind_of(masked.value) == "tensor"
+        ):
+            return True
+    return is_mask(source, masked.slice)
+
+
+def _is_filled(source: Source, masked: ast.Subscript) -> bool:
+    """Whether ``x[mask] = 0`` fills: a kernel does that without knowing how many there are."""
+    above = source.parent(masked)
+    if not isinstance(masked.ctx, ast.Store) or not isinstance(above, ast.Assign):
+        return isinstance(masked.ctx, ast.Del)
+    made = above.value
+    named = source.name_of(made.func) if isinstance(made, ast.Call) else ""
+    return named == "torch.tensor" or source.kind_of(made) != "tensor"
 
 
 def _is_plain(test: ast.expr) -> bool:

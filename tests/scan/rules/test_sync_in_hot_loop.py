@@ -82,3 +82,38 @@ def test_quiet_outside_the_steps_of_training(text):
 )
 def test_finds_what_runs_per_step_without_a_loader(text):
     assert len(sync_in_hot_loop(Source(f"import torch\n{text}\n"))) == 1
+
+
+MASK = "class N(torch.nn.Module):\n    def forward(self, x: torch.Tensor, m, n):\n        {line}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return (x[x > 0] ** 2).mean()",
+        "near = x < 9; valid = near & torch.isfinite(x); return x[valid]",
+        "x[torch.isin(x, m)] = x.mean()",
+        "x[x > 0] *= 2",
+        "return x[~m].reshape(2, -1)",
+    ],
+)
+def test_a_mask_as_index_waits_for_how_many_are_true(line):
+    (finding,) = sync_in_hot_loop(Source(f"import torch\n{MASK.format(line=line)}\n"))
+    assert finding.message.startswith("A mask as index makes Python wait")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x[x > 0] = 0",  # fills, whatever there is
+        "x[x > 0] = torch.tensor(1.0)",
+        "x[x > 0] = n",
+        "return x[x.argmax(1)]",  # numbers, not a mask
+        "return x[m]",
+        "return torch.where(x > 0, x, 0)",
+        "return m[~n]",  # may be NumPy's
+        "return x[n > 3]",
+    ],
+)
+def test_an_index_that_waits_for_nobody(line):
+    assert sync_in_hot_loop(Source(f"import torch\n{MASK.format(line=line)}\n")) == []
