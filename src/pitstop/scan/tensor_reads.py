@@ -64,7 +64,9 @@ def _implicit_reads(source: Source) -> Iterator[tuple[ast.AST, ast.expr, str]]:
         yield shown.value, shown.value, "Printing a tensor"
 
 
-def is_mask(source: Source, index: ast.expr, depth: int = MASK_DEPTH) -> bool:
+def is_mask(  # noqa: PLR0911 one per shape
+    source: Source, index: ast.expr, depth: int = MASK_DEPTH
+) -> bool:
     """Whether an index is a tensor of truth values: how many are true, only the GPU knows."""
     match index:
         case ast.Compare(
