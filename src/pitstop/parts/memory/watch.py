@@ -145,8 +145,8 @@ class Watch(internals.TorchDispatchMode):
         return result
 
     def _storages(self, tree: Any) -> Iterator[Any]:
-        for each in internals.tree_leaves(tree):
-            if isinstance(each, torch.Tensor) and each.device.type == self._device:
+        for each in _tensors(tree):
+            if each.device.type == self._device:
                 yield from _storages(each)
 
     def _owner(self) -> tuple[Owner, str]:
@@ -193,6 +193,18 @@ def _line() -> str:
             return f"{path}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
+
+
+def _tensors(tree: Any) -> Iterator[torch.Tensor]:
+    """All in the arguments or results of an operation, which are lists at most."""
+    if isinstance(tree, torch.Tensor):
+        yield tree
+    elif isinstance(tree, list | tuple):
+        for each in tree:
+            yield from _tensors(each)
+    elif isinstance(tree, dict):
+        for each in tree.values():
+            yield from _tensors(each)
 
 
 def _storages(tensor: torch.Tensor) -> list[Any]:
