@@ -22,6 +22,7 @@ NAMES = [
     "compile",
     "cuda-graphs",
     "cudnn-benchmark",
+    "ddp",
     "dsepconv",
     "fp16",
     "fused-attention",

@@ -51,7 +51,7 @@ def accumulation_without_no_sync(source: Source) -> Iterator[Finding]:
         return
     for call in [*_plain(source), *_through_a_scaler(source)]:
         message = "Gradients are averaged over the ranks in every backward of an accumulation."
-        yield source.finding(call, message, confidence="suspected")
+        yield source.finding(call, message, confidence="suspected", changes=("ddp",))
 
 
 def _plain(source: Source) -> Iterator[ast.Call]:
