@@ -8,6 +8,7 @@ from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
 from pitstop.scan.rare import is_rare
 from pitstop.scan.source import Source
+from pitstop.scan.uploads import uploads
 
 DRAWN = {
     *("torch.randn", "torch.rand", "torch.randint", "torch.randperm", "torch.normal"),
@@ -16,7 +17,6 @@ DRAWN = {
 NUMPY = re.compile(r"^numpy\.random\.(?!seed|default_rng|RandomState)\w+$")
 RANDOM = re.compile(r"rand|normal|bernoulli|multinomial")
 WRAPS = {"torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.autograd.Variable"}
-DEVICE = re.compile(r"(?:^|_)(?:device|dev|gpu)$", re.IGNORECASE)
 ON_GPU = re.compile(r"torch\.cuda\.\w+Tensor")
 
 
@@ -54,25 +54,13 @@ def noise_made_on_cpu(source: Source) -> Iterator[Finding]:
 
 def _drawn(source: Source, call: ast.Call) -> str:
     """The function that draws, where its numbers go to a GPU at once; empty where they do not."""
-    if _uploads(source, call) and isinstance(call.func, ast.Attribute):
+    if uploads(source, call) and isinstance(call.func, ast.Attribute):
         return _made_by(source, call.func.value)
     if isinstance(call.func, ast.Name) and call.func.id.endswith("Tensor") and call.args:
         on_gpu = source.assigned(call.func) or []
         if ON_GPU.search("".join(map(source.text_of, on_gpu))):
             return _made_by(source, call.args[0])
     return ""
-
-
-def _uploads(source: Source, call: ast.Call) -> bool:
-    """Whether a method sends its owner to a GPU: ``.cuda()``, ``.to(device)``."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("to", "cuda"):
-        return False
-    where = source.argument(call, "device", 0)
-    if call.func.attr == "cuda":
-        return True
-    if isinstance(where, ast.Constant):
-        return str(where.value).startswith("cuda")
-    return where is not None and bool(DEVICE.search(source.name_of(where).rpartition(".")[2]))
 
 
 def _made_by(source: Source, value: ast.expr) -> str:
