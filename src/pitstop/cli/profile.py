@@ -87,6 +87,7 @@ def command(
         folder=str(folder),
         steps=steps,
         quick=quick,
+        headspace=quick,
         warmup=warmup,
         inspect=inspect,
         trace=trace,

@@ -56,7 +56,7 @@ def words(command: str) -> list[str]:
     return found
 
 
-def record(
+def record(  # noqa: PLR0913, PLR0917 what a run may be asked for
     command: Sequence[str],
     folder: Path,
     steps: int | None = None,
@@ -65,6 +65,7 @@ def record(
     also: tuple[tuple[str, str], ...] = (),
     apart: launch.Apart | None = None,
     step_ends: StepEnds = UNKNOWN,
+    headspace: bool = False,
 ) -> Recording:
     """Run a command to its end in a fresh process, recorded in ``folder``, and say how it went.
 
@@ -82,6 +83,7 @@ def record(
         warmup=warmup,
         inspect=inspect,
         also=also,
+        headspace=headspace,
     )
     interrupts: list[None] = []
     with (

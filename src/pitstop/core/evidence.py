@@ -91,6 +91,16 @@ class Loader:
 
 
 @dataclass(frozen=True, slots=True)
+class Headspace:
+    """A step when its batches come from memory: what a perfect loader would give."""
+
+    step_ms: float
+    steps: int  # measured
+    batches: int = 1  # in memory, given again and again
+    took_s: float = 0.0  # all of it
+
+
+@dataclass(frozen=True, slots=True)
 class Optimizer:
     """An optimizer of the run and its settings."""
 
@@ -327,6 +337,7 @@ class Evidence:
     breaks: tuple[Break, ...] = ()
     non_finite: NonFinite | None = None
     stacks: tuple[str, ...] = ()  # of a run that finished no step
+    headspace: Headspace | None = None  # measured after the run; null: not measured
 
     @property
     def steady(self) -> tuple[Step, ...]:

@@ -67,6 +67,7 @@ def look_closely(
         max(STEPS, asked.steps or 0) + settling,
         WARMUP + settling,
         INSPECTED,
+        lists_writes,
         patience_s,
         in_place=asked.in_place,
         lists_writes=lists_writes,
@@ -80,7 +81,8 @@ def costs_of(run: TrialRun, steps: int | None) -> Costs:
     seen = run.evidence
     first, last = seen.steps[0], seen.steps[-1]
     from_first_to_last_s = last.ended_s - first.ended_s + first.total_ms / 1e3
-    around_s = run.wall_s - from_first_to_last_s + seen.validation_s + seen.saving_s
+    after_s = seen.headspace.took_s if seen.headspace else 0.0
+    around_s = run.wall_s - from_first_to_last_s - after_s + seen.validation_s + seen.saving_s
     return costs.choose(around_s, seen.mean_ms("total_ms") / 1e3, steps)
 
 

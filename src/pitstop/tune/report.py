@@ -12,6 +12,7 @@ from pitstop.core.report import Report
 from pitstop.core.trial import Trial
 from pitstop.core.units import binary_bytes, change, count, milliseconds, percent
 from pitstop.diagnose.ledger.gain import gain
+from pitstop.diagnose.told.report import headspace
 from pitstop.report.wording import interval
 from pitstop.tune.change import Goal
 from pitstop.tune.checked import label as name_of
@@ -50,7 +51,7 @@ def tell(profile: Report, found: Found, about: About) -> Report:
         comparisons=found.proof,
         after=about.after,
         tables=(),
-        notes=(*_notes(found), *about.notes),
+        notes=(*_headspace(profile), *_notes(found), *about.notes),
     )
 
 
@@ -150,6 +151,12 @@ def _why(found: Found, goal: Goal) -> str:
     kept = ", ".join(map(name_of, found.kept))
     word = "Kept" if proved(found, goal) else "Kept until the proof"
     return f"{word}: {kept}. {tried}" if kept else tried
+
+
+def _headspace(profile: Report) -> Iterator[str]:
+    """What a perfect loader would give the untouched script."""
+    for evidence in profile.ranks[:1]:
+        yield from headspace(evidence)
 
 
 def _notes(found: Found) -> Iterator[str]:

@@ -52,6 +52,7 @@ FAR_UNEVEN = 1.5  # times the median: the mean is the more telling one
 UNEVEN = 1.1  # times the median: a mean above that has outliers which the table does not show
 NO_EXCERPTS = Excerpts()
 NEAR_THE_FLOOR = 0.7  # of the step
+TOO_LITTLE = 0.02  # of the step: two measurements differ by as much
 TOO_BUSY = 0.3  # of the step without a core: what others do is the first thing to change
 MARK = "mark a step: `with pitstop.step(): ...` around the body of the loop"
 WAIT = "let it run until some steps are done: it was ended before its first one"
@@ -89,7 +90,7 @@ def tell(
         ledger=ledger,
         tables=tuple(tables(recording.ranks)),
         findings=shown,
-        notes=(*_others(first), *_remarks(first, code), *_stacks(first)),
+        notes=(*_others(first), *headspace(first), *_remarks(first, code), *_stacks(first)),
         ranks=recording.ranks,
     )
 
@@ -190,6 +191,22 @@ def _others(evidence: Evidence) -> Iterator[str]:
             f"others used {percent(_busy(evidence))} of the cores meanwhile: what runs on a CPU "
             "takes longer, and is less even, than on a quiet machine"
         )
+
+
+def headspace(evidence: Evidence) -> Iterator[str]:
+    """What a perfect loader would give, where that was measured."""
+    found = evidence.headspace
+    if found is None or not evidence.steady:
+        return
+    step_ms = evidence.median_ms()
+    share = (step_ms - found.step_ms) / step_ms
+    gain = f", {percent(share)} less" if share >= TOO_LITTLE else ", no less than now"
+    if _busy(evidence):
+        gain = ""  # what others did meanwhile was something else
+    yield (
+        f"with its batches in memory a step takes {milliseconds(found.step_ms)}{gain}: what a "
+        f"perfect loader would give ({count(found.steps, 'step')})"
+    )
 
 
 def _remarks(evidence: Evidence, code: int | None) -> Iterator[str]:

@@ -18,6 +18,7 @@ from pitstop.core.evidence import (
     Cache,
     Compiled,
     Evidence,
+    Headspace,
     Line,
     Loader,
     Memory,
@@ -26,6 +27,7 @@ from pitstop.core.evidence import (
 )
 from pitstop.core.reading import read_regular
 from pitstop.profile.read.inspection import read_inspection
+from pitstop.profile.start.options import HEADSPACE
 from pitstop.profile.start.stacks import answers
 from pitstop.profile.steps.group import Slice, by_the_gpus_clock, group
 
@@ -44,11 +46,17 @@ def collect(folder: Path, warmup: int) -> tuple[Evidence, ...]:
     """One Evidence for each process that finished a step, by rank; else one that says so."""
     host = _host(folder / "host.jsonl")
     found = [_evidence(path, warmup, host) for path in sorted(folder.glob("rank*.jsonl"))]
-    busy = [each for each in found if each.steps]
+    busy = sorted((each for each in found if each.steps), key=lambda each: each.rank)
     if busy:
-        return tuple(sorted(busy, key=lambda each: each.rank))
+        return (replace(busy[0], headspace=_headspace(folder / HEADSPACE)), *busy[1:])
     idle = found[0] if found else host
     return (replace(idle, stacks=tuple(answers(folder))),)
+
+
+def _headspace(path: Path) -> Headspace | None:
+    """What was measured after the run, if anything was."""
+    told = next(lines(path), None)
+    return _sound(lambda: msgspec.convert(told, Headspace)) if told else None
 
 
 def _evidence(path: Path, warmup: int, host: Evidence) -> Evidence:

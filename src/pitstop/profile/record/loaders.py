@@ -103,6 +103,11 @@ class Loaders:
         self._asked_ns = thread_time_ns() if self._last.asks else 0
         return self._last.number
 
+    @property
+    def feeding(self) -> tuple[Any, int]:
+        """The iterator that was asked last, and how many batches its loader has given."""
+        return self.asked(), self._last.batches
+
     def is_settled(self, number: int) -> bool:
         """Whether this loader was asked last, or none ever, and its next wait is like the last."""
         return self._last.number == number and (number < 0 or not self._last.asks)

@@ -25,6 +25,7 @@ from pitstop.profile.hooks.attempt import attempt, complain
 from pitstop.profile.hooks.exchange import Exchange
 from pitstop.profile.hooks.patch import Given, root_of
 from pitstop.profile.read.clock import BACKWARD, OPTIMIZER, PHASES, WAIT, Clock
+from pitstop.profile.record import headspace
 from pitstop.profile.record.compiling import compiled
 from pitstop.profile.record.cores import Cores
 from pitstop.profile.record.loaders import Loaders
@@ -418,7 +419,14 @@ class Recorder:
         self.clock.skip()  # our own work belongs to no step
         self._cores.waited_us()
         if done >= limit and self.steps.are_enough(limit, self.optimizers):
-            self.close()
+            self._end(done)
+
+    def _end(self, done: int) -> None:
+        """End the run, perhaps after some more steps that are none of the recording."""
+        options, fed = self.options, self.loaders.feeding
+        self.close()
+        asked = (options.folder, fed, done, StopAfterSteps)
+        if not (options.headspace and attempt(headspace.begins, *asked, otherwise=False)):
             raise StopAfterSteps(0)
 
     def _tell(self, done: int) -> None:

@@ -11,6 +11,7 @@ from pitstop.profile.start.program import runs_the_script
 VARIABLE = "PITSTOP_PROFILE"
 FIRST = "PITSTOP_FIRST"  # "module:function argument", called before the script, by children too
 ENOUGH = "enough"  # the file of a recording that says after how many steps enough was seen
+HEADSPACE = "headspace.json"  # the file of a recording that says what a perfect loader gives
 SITE = Path(__file__).parents[1] / "site"  # goes in front of PYTHONPATH
 CANNOT_BEGIN = 97  # exit code of a process in which something of ``also`` failed; no shell uses it
 
@@ -25,6 +26,7 @@ class Options:
     folder: str  # where the recording goes; absolute, since scripts change directory
     steps: int | None = None  # end the run after so many steps
     quick: bool = False  # end it as soon as enough was seen
+    headspace: bool = False  # some more steps then, with batches from memory
     step_ends: StepEnds = UNKNOWN  # by an earlier run of the script
     warmup: int = 3  # first steps pay for allocation, autotuning and cold files
     baseline: int = 5  # undisturbed steps before the first inspected one

@@ -41,6 +41,7 @@ class Settings:
     steps: int | None = None  # end the run after so many
     warmup: int = 3
     inspect: int = 0
+    headspace: bool = False  # some more steps at the end, with batches from memory
     timeout_s: float = 600.0
     environment: Mapping[str, str] = field(default_factory=dict)
     in_place: bool = False  # let the script write where it wants to
@@ -153,6 +154,7 @@ def _run(
     recording = record(
         *(words, folder, settings.steps, settings.warmup, settings.inspect, also, apart),
         step_ends=settings.step_ends,
+        headspace=settings.headspace,
     )
     wall_s = time.monotonic() - begun
     ended = ending(recording, wall_s, settings.timeout_s)
