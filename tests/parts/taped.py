@@ -20,6 +20,8 @@ class Tape(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         options = options or {}
+        if function is torch.ops.aten._local_scalar_dense.default:  # Python asks for a number
+            raise RuntimeError("operation not permitted when stream is capturing")
         result = function(*arguments, **options)
         self.operations.append((function, *map(addresses, (arguments, options, result))))
         return result
