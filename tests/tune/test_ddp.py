@@ -1,5 +1,7 @@
 """`ddp` as a change: two ranks send less, and compute what they did."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("torch")
@@ -7,11 +9,12 @@ pytest.importorskip("torch")
 import torch
 from torch import nn
 
-from pitstop.core.evidence import Evidence
+from pitstop.core.evidence import NOWHERE, Evidence, ModuleCall
 from pitstop.parts import ddp_rounds
 from pitstop.parts.still_buffers import StillBuffers, stay
 from pitstop.profile.start import launch
 from pitstop.profile.start.options import Options
+from pitstop.tune.change import find_change
 from pitstop.tune.patch.patch import make_patch
 from pitstop.tune.plan import BEGIN, Plan, Wanted, read_outcomes
 from tune.sourced import write
@@ -302,3 +305,12 @@ def test_the_patch_has_what_the_source_can_say(tmp_path, options, line, more):
     added = [each[1:] for each in patch.text.splitlines() if each.startswith("+")][1:]
     assert added == ([line] if line else [])
     assert "no_sync" in patch.unplaced[0][1]
+
+
+def test_it_is_not_tried_where_no_model_is_shared_by_ranks():
+    useless = find_change("ddp").when.useless
+    alone = ModuleCall("net", "Net", NOWHERE, -1, "")
+    assert useless(Evidence(calls=(alone,)))
+    shared = replace(alone, kind="DistributedDataParallel")
+    assert not useless(Evidence(calls=(shared, alone)))
+    assert not useless(Evidence())

@@ -1,7 +1,11 @@
 """What the first run tells of a script before anything is tried on it."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import pitstop.tune.changes
 from pitstop.core.evidence import (
     NOWHERE,
     Compiled,
@@ -14,7 +18,7 @@ from pitstop.core.evidence import (
     Settings,
     Step,
 )
-from pitstop.tune.change import Facts, find_change
+from pitstop.tune.change import Facts, find_change, load_changes
 from pitstop.tune.ruled_out import own_precision
 
 CONVOLUTION, PRODUCT = (
@@ -132,3 +136,12 @@ def test_what_is_compiled_is_captured_first_where_a_gpu_waits_for_launches(
     modes = [each.get("mode", "") for each in tried]
     assert [each["scope"] for each in tried if "mode" in each] == captured
     assert modes == sorted(modes, reverse=True)
+
+
+def test_every_change_has_its_row_in_the_docs():
+    page = (Path(__file__).parents[2] / "docs" / "tune.md").read_text()
+    rows = dict(re.findall(r"^\| `([a-z0-9-]+)` \|(.*)\|$", page, re.MULTILINE))
+    for each in load_changes(pitstop.tune.changes):
+        said = [cell.strip() for cell in rows[each.name].split("|")]
+        assert said[:2] == [each.summary.replace("``", "`"), each.effect], each.name
+        assert said[2] == ", ".join(each.helps), each.name

@@ -52,7 +52,7 @@ def checkpointing_not_needed(recording: Recording) -> Iterator[Finding]:
         metrics=(Metric("computed again", ms, "ms"), Metric("kept instead", kept, "B")),
         saving=ledger.at_stake(ms),
         claims=rows_behind(ledger, [each for each, _ in again]),
-        changes=("checkpointing-off",),
+        changes=("checkpointing-off", "selective-checkpoints"),
     )
 
 

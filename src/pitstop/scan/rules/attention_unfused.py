@@ -41,7 +41,13 @@ def attention_unfused(source: Source) -> Iterator[Finding]:
         if function is not None and not _has_a_reason(source, function, softmax, scores):
             message = "Attention is written out; `scaled_dot_product_attention` fuses it."
             worth: Severity = "note" if FUSED.search(source.text) else "warning"
-            yield source.finding(softmax, message, severity=worth, confidence="suspected")
+            yield source.finding(
+                softmax,
+                message,
+                severity=worth,
+                confidence="suspected",
+                changes=("fused-attention",),
+            )
 
 
 def _has_a_reason(source: Source, function: Function, softmax: ast.Call, scores: ast.expr) -> bool:

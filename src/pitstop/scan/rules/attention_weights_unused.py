@@ -34,7 +34,8 @@ def attention_weights_unused(source: Source) -> Iterator[Finding]:
         if named and _is_attention(source, call.func) and drops_weights(source, call):
             # The fused kernel rounds differently, and draws other numbers for dropout.
             edit = add_argument(source, call, "need_weights=False")
-            yield source.finding(call, fix=Fix("Do not ask for them", (edit,)))
+            fix = Fix("Do not ask for them", (edit,))
+            yield source.finding(call, fix=fix, changes=("no-attention-weights",))
 
 
 def _is_attention(source: Source, function: ast.expr) -> bool:

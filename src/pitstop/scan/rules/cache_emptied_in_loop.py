@@ -37,4 +37,11 @@ def cache_emptied_in_loop(source: Source) -> Iterator[Finding]:
         round_of_it = "validation batch" if hot.kind == "validation" else hot.kind
         message = f"The allocator's cache is emptied every {round_of_it} ({hot.reason})."
         worth: Severity = "note" if hot.kind == "validation" else "warning"  # it may just fit there
-        yield source.finding(call, message, fix, severity=worth, confidence="suspected")
+        yield source.finding(
+            call,
+            message,
+            fix,
+            severity=worth,
+            confidence="suspected",
+            changes=("no-empty-cache",),
+        )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
+from pitstop.scan.dsepconv_by_cupy import is_dsepconv
 from pitstop.scan.source import Source
 
 STREAMS = ("torch.cuda.current_stream", "torch.cuda.default_stream", "cupy.cuda.get_current_stream")
@@ -36,7 +37,8 @@ def stream_captured_at_import(source: Source) -> Iterator[Finding]:
         statement = source.statement(call)
         kept = isinstance(statement, ast.Assign | ast.AnnAssign | ast.FunctionDef)
         if kept and (source.enclosing_class(call) or not _is_script(source)):
-            yield source.finding(call, severity="error", per="start")
+            ours = ("dsepconv",) if is_dsepconv(source.text) else ()
+            yield source.finding(call, severity="error", per="start", changes=ours)
 
 
 def _is_script(source: Source) -> bool:

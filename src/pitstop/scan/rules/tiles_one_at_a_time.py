@@ -49,7 +49,7 @@ def tiles_one_at_a_time(source: Source) -> Iterator[Finding]:
         if any(_is_tile(source, each, loops) for each in call.args):
             seen.update(loops)
             message = f"Tiles go through `{ast.unparse(call.func)}` one by one."
-            yield source.finding(call, message, confidence="suspected")
+            yield source.finding(call, message, confidence="suspected", changes=("tiled-vae",))
 
 
 def _last_name(function: ast.expr) -> str:

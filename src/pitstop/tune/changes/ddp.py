@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pitstop.core.evidence import Evidence
 from pitstop.profile.source.lines import origin_of
 from pitstop.tune.change import Facts, When, change
 from pitstop.tune.plan import Options
@@ -14,7 +15,14 @@ from pitstop.tune.ranges import OneOf
 if TYPE_CHECKING:
     from pitstop.tune.inside.script import Script
 
+WRAPPER = "DistributedDataParallel"
 READS = re.compile(r"\.grad\b")  # gradients, by themselves: nobody may find them unaveraged
+
+
+def useless(evidence: Evidence) -> str:
+    """A reason where models ran and none of them is shared by ranks; else empty."""
+    shared = any(each.kind == WRAPPER for each in evidence.calls)
+    return "" if shared or not evidence.calls else f"nothing is a {WRAPPER}"
 
 
 def variants(_: Facts) -> Iterator[Options]:
@@ -27,7 +35,7 @@ def variants(_: Facts) -> Iterator[Options]:
     "rounding",
     helps=("time", "memory"),
     variants=variants,
-    when=When(work="training"),
+    when=When(work="training", useless=useless),
     ranges={"static_graph": OneOf((True, False))},
 )
 def ddp(script: "Script") -> None:
@@ -38,7 +46,7 @@ def ddp(script: "Script") -> None:
     steps tell which one that is. A script that reads gradients by itself keeps the first and the
     last. With `static_graph` the parameters that are used are found once, not in each step.
     """
-    script.needs("DistributedDataParallel")
+    script.needs(WRAPPER)
     if not script.torch.distributed.is_available():
         return
     from torch.nn.parallel import DistributedDataParallel  # noqa: PLC0415 needs torch
