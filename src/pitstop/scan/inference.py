@@ -14,6 +14,7 @@ NETWORK = re.compile(
     r"|pipe|pipeline)$",
     re.IGNORECASE,
 )
+MAKES = re.compile(r"(?:from|load|get|create|build|make|init|setup|define)_")
 RUNS = {"inference", "infer", "infer_image", "predict", "generate", "decode", "encode", "forward"}
 NO_GRADIENTS = re.compile(r"\b(?:no_grad|inference_mode|set_grad_enabled)\b")
 TRAINS = ("backward", "manual_backward", "zero_grad")
@@ -28,7 +29,7 @@ def read_inference_loops(source: "Source") -> dict[ast.AST, str]:
         return {}
     found: dict[ast.AST, str] = {}
     for call in source.nodes(ast.Call):
-        name = _network(source, call.func)
+        name = network_of(source, call.func)
         loop = source.enclosing_loop(call) if name else None
         if loop is None or loop in found or _is_inside_a_network(source, call):
             continue
@@ -44,11 +45,11 @@ def _evaluates(source: "Source") -> bool:
     return bool(NO_GRADIENTS.search(source.text)) or bool(source.method_calls("eval"))
 
 
-def _network(source: "Source", function: ast.expr) -> str:
+def network_of(source: "Source", function: ast.expr) -> str:
     """The network that a call runs: of ``model(x)``, ``self.model(x)``, ``model.inference(x)``."""
     name = source.name_of(function)
     owner, _, last = name.rpartition(".")
-    if NETWORK.search(last) and last == last.lower():
+    if NETWORK.search(last) and last == last.lower() and not MAKES.match(last):
         return name
     return owner if last in RUNS and NETWORK.search(owner.rpartition(".")[2]) else ""
 

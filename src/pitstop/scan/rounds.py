@@ -23,10 +23,10 @@ def is_collected(source: Source, loop: ast.For) -> bool:
         for call in source.calls(*JOINS)
         if call.args and source.enclosing_function(call) is function
     }
-    return bool(appended & joined - {""}) and not _carries(inside)
+    return bool(appended & joined - {""}) and not carries(inside)
 
 
-def _carries(inside: list[ast.AST]) -> bool:
+def carries(inside: list[ast.AST]) -> bool:
     """Whether a round reads a name that only an earlier round can have set."""
     names = [each for each in inside if isinstance(each, ast.Name)]
     names.sort(key=lambda each: (each.lineno, isinstance(each.ctx, ast.Store), each.col_offset))
