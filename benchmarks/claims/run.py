@@ -3,7 +3,7 @@
     python benchmarks/claims/run.py measure [NAME ...]      on the CPU; stored in results/
     python benchmarks/claims/run.py page                    docs/claims.md, and how many of each
 
-On a GPU: ``benchmarks/claims/gpu.py``.
+On a GPU: ``benchmarks/claims/on_gpu.py``.
 """
 
 import argparse

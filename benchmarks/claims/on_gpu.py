@@ -1,6 +1,6 @@
 """All claims that a GPU says something about, in one process.
 
-    OUT=/tmp/out python benchmarks/claims/gpu.py
+    OUT=/tmp/out python benchmarks/claims/on_gpu.py
 
 Writes $OUT/NAME.cuda.json, one file for each report, to be kept in benchmarks/claims/results. The
 systems have their full size there, in shapes that repeat. LoRA training needs no GPU for its claims.
