@@ -48,7 +48,7 @@ class Stored(msgspec.Struct, frozen=True):
 def reports() -> Iterator[tuple[ModuleType, list[Claim]]]:
     """Each report's module with its claims, in the order of the file."""
     for name in REPORTS:
-        module = import_module(name)
+        module = import_module(f"{name}_claims")
         yield module, [each for each in vars(module).values() if isinstance(each, Claim)]
 
 
@@ -57,7 +57,7 @@ def measure(names: list[str], device: str, folder: Path) -> int:
     failed = 0
     where, revision = machine(device == "cuda"), commit()
     for module, claims in reports():
-        path = folder / f"{module.__name__}.{device}.json"
+        path = stored_at(folder, module, device)
         stored = load(path)
         for each in claims:
             if device not in each.devices or (names and each.name not in names):
@@ -77,6 +77,11 @@ def measure(names: list[str], device: str, folder: Path) -> int:
     return failed
 
 
+def stored_at(folder: Path, module: ModuleType, device: str) -> Path:
+    """The file of one report's answers from one device."""
+    return folder / f"{module.__name__.removesuffix('_claims')}.{device}.json"
+
+
 def load(path: Path) -> dict[str, Stored]:
     """What is stored of one report."""
     return msgspec.json.decode(path.read_bytes(), type=dict[str, Stored]) if path.exists() else {}
@@ -87,7 +92,7 @@ def page() -> str:
     verdicts: Counter[str] = Counter()
     sections = []
     for module, claims in reports():
-        found = [load(RESULTS / f"{module.__name__}.{device}.json") for device in ("cpu", "cuda")]
+        found = [load(stored_at(RESULTS, module, device)) for device in ("cpu", "cuda")]
         rows = [
             f"## {module.TITLE}",
             "",

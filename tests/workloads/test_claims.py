@@ -32,7 +32,7 @@ def test_what_is_stored_belongs_to_a_claim_and_a_device_that_answers_it(run):
         known = {each.name: each for each in claims}
         assert len(known) == len(claims)
         for device in ("cpu", "cuda"):
-            for name in run.load(run.RESULTS / f"{module.__name__}.{device}.json"):
+            for name in run.load(run.stored_at(run.RESULTS, module, device)):
                 assert device in known[name].devices
 
 
