@@ -73,6 +73,7 @@ current_stream = _found("_C._cuda_getCurrentRawStream")
 # Classes and modules
 DeviceType = _found("_C._autograd.DeviceType")
 SavedTensor = _found("_C._autograd.SavedTensor")
+FakeTensor = _found("_subclasses.fake_tensor.FakeTensor")
 FakeTensorMode = _found("_subclasses.fake_tensor.FakeTensorMode")
 DeviceContext = _found("utils._device.DeviceContext")
 LoaderIterator = _found("utils.data.dataloader._BaseDataLoaderIter")

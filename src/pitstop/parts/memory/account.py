@@ -1,12 +1,13 @@
 """Account: play a trace to its peak, and say who holds what in that moment."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pitstop.parts.memory.allocator import CachingAllocator, PlainMemory
-from pitstop.parts.memory.watch import Block, Trace
+from pitstop.parts.memory.trace import Block, Trace
 
-MOST_POINTS = 2000  # of a timeline: more than a picture has columns
+POINTS = 600  # of a timeline: as many as a picture has columns
 KINDS = (
     "parameters",
     "buffers",
@@ -17,6 +18,7 @@ KINDS = (
     "temporary",
     "workspace",
 )
+Sizes = Callable[[Block], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,16 @@ class Share:
     """What one module, or one line, holds at the peak."""
 
     name: str
+    bytes: int
+    kinds: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One moment of a timeline: the highest of a few."""
+
+    moment: int  # how many blocks were made or freed before
+    phase: str
     bytes: int
     kinds: dict[str, int]
 
@@ -39,108 +51,90 @@ class Account:
     kinds: dict[str, int]
     modules: tuple[Share, ...]
     lines: tuple[Share, ...]
-    timeline: tuple[tuple[int, int], ...]  # operation, bytes in use
-    marks: tuple[tuple[int, str], ...]  # operation, what begins
+    timeline: tuple[Point, ...]
 
 
-def account_of(trace: Trace, rounded: bool, standing_bytes: tuple[int, ...] = ()) -> Account:
+def own_size(block: Block) -> int:
+    """As it was seen."""
+    return block.size
+
+
+def account_of(
+    trace: Trace, rounded: bool, standing_bytes: tuple[int, ...] = (), size_of: Sizes = own_size
+) -> Account:
     """Play the trace; ``standing_bytes``: blocks of libraries that are there all the time."""
     memory = CachingAllocator() if rounded else PlainMemory()
     standing = sum(memory.take(~number, size) for number, size in enumerate(standing_bytes))
+    kinds = Counter({"workspace": standing})
     living: dict[int, int] = {}
     held: dict[int, int] = {}
-    peak, at, rises = memory.allocated, 0, False
-    timeline = []
+    peak, rises, phase, at = memory.allocated, False, "before", "before"
+    timeline, width = [], max(1, -(-len(trace.events) // POINTS))
+    highest: Point | None = None
     for moment, event in enumerate(trace.events):
+        block = trace.blocks[max(event, ~event)]
         if event >= 0:
-            living[event] = memory.take(event, trace.blocks[event].size)
+            phase = block.phase
+            living[event] = memory.take(event, size_of(block))
+            kinds[kind_of(block)] += living[event]
             if memory.allocated > peak:
-                peak, at, rises = memory.allocated, moment, True
+                peak, at, rises = memory.allocated, phase, True
         else:
             if rises:  # nothing was freed since the highest point
                 held, rises = dict(living), False
             memory.free(~event)
-            living.pop(~event, None)
-        timeline.append((moment, memory.allocated))
-    shares = _held(trace, dict(living) if rises else held)
-    kinds = Counter({"workspace": standing})
-    for _, kind, size in shares:
-        kinds[kind] += size
+            kinds[kind_of(block)] -= living.pop(~event, 0)
+        if highest is None or memory.allocated > highest.bytes:
+            highest = Point(moment, phase, memory.allocated, dict(kinds))
+        if moment % width == width - 1:
+            timeline.append(highest)
+            highest = None
+    held = dict(living) if rises else held
+    shares = [(trace.blocks[number], size) for number, size in held.items()]
+    at_peak = Counter({"workspace": standing})
+    for block, size in shares:
+        at_peak[kind_of(block)] += size
     return Account(
         peak,
         memory.reserved,
-        _phase(trace, at),
-        _kept(trace),
-        {each: kinds[each] for each in KINDS if kinds[each]},
-        _by(shares, "module"),
-        _by([each for each in shares if each[0].line], "line"),
-        _thinned(timeline),
-        tuple(trace.marks),
+        at,
+        _kept(trace, size_of),
+        {each: at_peak[each] for each in KINDS if at_peak[each]},
+        _by(shares, lambda block: block.module),
+        _by([each for each in shares if each[0].line], lambda block: block.line),
+        (*timeline, *([highest] if highest else [])),
     )
 
 
-Held = tuple[Block, str, int]  # a block, its kind, and the bytes it takes
-
-
-def _held(trace: Trace, sizes: dict[int, int]) -> list[Held]:
-    freed_in = _freed_in(trace)
-    return [
-        (trace.blocks[each], _kind(trace.blocks[each], freed_in.get(each)), size)
-        for each, size in sizes.items()
-    ]
-
-
-def _kept(trace: Trace) -> int:
-    """What a forward pass has made and not freed."""
-    begun = [moment for moment, name in trace.marks if name == "backward"]
-    living = set()
-    for event in trace.events[: begun[-1]] if begun else ():
-        if event >= 0:
-            living.add(event)
-        else:
-            living.discard(~event)
-    blocks = [trace.blocks[each] for each in living]
-    return sum(each.size for each in blocks if each.phase == "forward" and not each.kind)
-
-
-def _freed_in(trace: Trace) -> dict[int, str]:
-    """Block -> the mark under which it was freed."""
-    marks = iter([*trace.marks, (len(trace.events) + 1, "")])
-    found: dict[int, str] = {}
-    name, (begins, following) = "", next(marks)
-    for moment, event in enumerate(trace.events):
-        while moment >= begins:
-            name, (begins, following) = following, next(marks)
-        if event < 0:
-            found[~event] = name
-    return found
-
-
-def _kind(block: Block, freed_in: str | None) -> str:
+def kind_of(block: Block) -> str:
     """What is made in a forward pass and outlives it is kept for the backward pass."""
     if block.kind:
         return block.kind
-    kept = block.phase == "forward" and freed_in not in {"forward", "step 1", "step 2"}
+    kept = block.phase == "forward" and block.freed != "forward"
     return "activations" if kept else "temporary"
 
 
-def _phase(trace: Trace, at: int) -> str:
-    return next((name for moment, name in reversed(trace.marks) if moment <= at), "before")
+def _kept(trace: Trace, size_of: Sizes) -> int:
+    """What a forward pass has made and not freed, when its backward pass begins."""
+    living: dict[int, int] = {}
+    phase, found = "", 0
+    for event in trace.events:
+        if event < 0:
+            living.pop(~event, None)
+            continue
+        block = trace.blocks[event]
+        if block.phase == "backward" and phase == "forward":
+            found = sum(living.values())
+        phase = block.phase
+        if phase == "forward" and not block.kind:
+            living[event] = size_of(block)
+    return found
 
 
-def _by(blocks: list[Held], what: str) -> tuple[Share, ...]:
+def _by(blocks: list[tuple[Block, int]], name_of: Callable[[Block], str]) -> tuple[Share, ...]:
     """The largest first."""
     found: dict[str, Counter[str]] = {}
-    for block, kind, size in blocks:
-        found.setdefault(getattr(block, what), Counter())[kind] += size
+    for block, size in blocks:
+        found.setdefault(name_of(block), Counter())[kind_of(block)] += size
     shares = [Share(name, sum(kinds.values()), dict(kinds)) for name, kinds in found.items()]
     return tuple(sorted(shares, key=lambda each: (-each.bytes, each.name)))
-
-
-def _thinned(timeline: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """At most so many points; of those that go the highest stays."""
-    if len(timeline) <= MOST_POINTS:
-        return tuple(timeline)
-    width = -(-len(timeline) // MOST_POINTS)
-    spans = (timeline[begin : begin + width] for begin in range(0, len(timeline), width))
-    return tuple(max(span, key=lambda point: point[1]) for span in spans)

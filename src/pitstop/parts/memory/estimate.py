@@ -28,7 +28,7 @@ from pitstop.core.errors import PitstopError
 from pitstop.core.units import binary_bytes
 from pitstop.parts.memory.account import Account, Share, account_of
 from pitstop.parts.memory.step import Loss, Optimizer, Task, Way, trace_of
-from pitstop.parts.memory.watch import Trace
+from pitstop.parts.memory.trace import Trace
 from pitstop.parts.memory.workspace import CUBLAS
 
 MODULES_SHOWN = 8

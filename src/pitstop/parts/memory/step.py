@@ -17,7 +17,8 @@ from pitstop import internals
 from pitstop.core.errors import PitstopError
 from pitstop.parts.memory.on_cuda import OnCuda, take_foreach
 from pitstop.parts.memory.stand_ins import stand_in_for
-from pitstop.parts.memory.watch import Trace, Watch
+from pitstop.parts.memory.trace import Trace
+from pitstop.parts.memory.watch import Watch
 from pitstop.parts.memory.workspace import bytes_inside
 
 Optimizer = torch.optim.Optimizer
@@ -73,12 +74,10 @@ def _watched(task: Task, way: Way, watch: Watch) -> Trace:
     undos = [watch.follow(task.model), *_name_gradients(task.model, watch)]
     try:
         with watch:
-            for number in range(STEPS if task.training else 1):
-                watch.mark(f"step {number + 1}")
+            for _ in range(STEPS if task.training else 1):
                 if task.training:
                     _training_step(task, way, watch)
                 else:
-                    watch.mark("forward")
                     with _autocast(way), torch.no_grad():
                         _call(task)
     finally:
@@ -135,15 +134,12 @@ def _training_step(task: Task, way: Way, watch: Watch) -> None:
     else:
         task.model.zero_grad()
     for _ in range(task.accumulate):
-        watch.mark("forward")
         with _autocast(way):
             loss = _loss(task, _call(task))
-        watch.mark("backward")
         (loss / task.accumulate if task.accumulate > 1 else loss).backward()
         del loss
     if task.optimizer is None:
         return
-    watch.mark("optimizer")
     with watch.optimizing():
         task.optimizer.step()
 

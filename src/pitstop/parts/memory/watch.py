@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,31 +19,12 @@ import torch
 from torch import nn
 
 from pitstop import internals
+from pitstop.parts.memory.trace import Block, Trace
 
 TORCH = str(Path(torch.__file__).parent) + os.sep
 LIFTED = torch.ops.aten.lift_fresh.default
-HERE = str(Path(__file__).parent) + os.sep
-
-
-@dataclass(slots=True)
-class Block:
-    """One piece of memory, and what made it."""
-
-    size: int  # bytes
-    phase: str  # "before", "forward", "backward" or "optimizer"
-    operation: str = ""
-    module: str = ""
-    line: str = ""
-    kind: str = ""  # where it is known already: "parameters", "gradients", "workspace" ...
-
-
-@dataclass(slots=True)
-class Trace:
-    """All blocks of some steps, and the order of their births (number) and deaths (~number)."""
-
-    blocks: list[Block] = field(default_factory=list)
-    events: list[int] = field(default_factory=list)
-    marks: list[tuple[int, str]] = field(default_factory=list)  # what begins at which event
+PACKAGE = Path(__file__).parents[2]
+OURS = tuple(f"{PACKAGE / room}{os.sep}" for room in ("parts/memory", "memory", "profile"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +66,9 @@ class Watch(internals.TorchDispatchMode):
                 self.trace.blocks[number].kind = kind
                 self.trace.blocks[number].module = module
 
-    def mark(self, what: str) -> None:
-        """Something begins now, such as a backward pass."""
-        self.trace.marks.append((len(self.trace.events), what))
+    def enter(self, module: str) -> None:
+        """Know of a module that it runs already."""
+        self._modules.append(module)
 
     @contextmanager
     def optimizing(self) -> Iterator[None]:
@@ -98,8 +79,8 @@ class Watch(internals.TorchDispatchMode):
         finally:
             self._optimizing = False
 
-    def follow(self, model: nn.Module) -> Callable[[], None]:
-        """Know which module runs; call the result to end that."""
+    def follow(self, model: nn.Module, prefix: str = "") -> Callable[[], None]:
+        """Know which module runs; call the result to end that. ``prefix`` names the model."""
 
         def enter(name: str) -> Callable[..., None]:
             def entering(*_: Any) -> None:
@@ -115,7 +96,9 @@ class Watch(internals.TorchDispatchMode):
         for name, module in model.named_modules():
             if isinstance(module, torch.jit.ScriptModule):
                 continue
-            hooks.append(module.register_forward_pre_hook(enter(name), prepend=True))
+            hooks.append(
+                module.register_forward_pre_hook(enter(joined(prefix, name)), prepend=True)
+            )
             hooks.append(module.register_forward_hook(leave, always_call=True))
 
         def undo() -> None:
@@ -149,20 +132,22 @@ class Watch(internals.TorchDispatchMode):
             if each.device.type == self._device:
                 yield from _storages(each)
 
-    def _owner(self) -> tuple[Owner, str]:
+    def _phase(self) -> str:
         if self._optimizing:
-            return Owner(), "optimizer"
-        if internals.backward_pass() == -1:
+            return "optimizer"
+        return "forward" if internals.backward_pass() == -1 else "backward"
+
+    def _owner(self) -> tuple[Owner, str]:
+        phase = self._phase()
+        if phase == "optimizer":
+            return Owner(), phase
+        if phase == "forward" or self._modules:  # or computed again for a checkpoint
             owner = Owner(self._modules[-1] if self._modules else "", _line())
             self._owners[internals.next_sequence_number() - 1] = owner
-            return owner, "forward"
-        if self._modules:  # computed again for a checkpoint
-            owner = Owner(self._modules[-1], _line())
-            self._owners[internals.next_sequence_number() - 1] = owner
-            return owner, "backward"
+            return owner, phase
         node = internals.running_node()
         number = internals.sequence_number(node) if node is not None else -1
-        return self._owners.get(number, Owner()), "backward"
+        return self._owners.get(number, Owner()), phase
 
     def _born(self, storage: Any, block: Block) -> None:
         key, number = internals.storage_key(storage), len(self.trace.blocks)
@@ -176,6 +161,7 @@ class Watch(internals.TorchDispatchMode):
             if self._living.get(key) == number:
                 del self._living[key]
                 self.trace.events.append(~number)
+                self.trace.blocks[number].freed = self._phase()
 
     def _pass(self, block: Block) -> None:
         """Born and dead within one operation, while its inputs and results are there."""
@@ -184,12 +170,17 @@ class Watch(internals.TorchDispatchMode):
         self.trace.events += [number, ~number]
 
 
+def joined(prefix: str, name: str) -> str:
+    """The path of a module below a model."""
+    return f"{prefix}.{name}" if prefix and name else prefix or name
+
+
 def _line() -> str:
     """The innermost line that is neither torch's nor ours, as ``path:number``."""
     frame: Any = sys._getframe(2)
     while frame is not None:
         path = frame.f_code.co_filename
-        if not path.startswith((TORCH, HERE, "<")):
+        if not path.startswith((TORCH, *OURS, "<")):
             return f"{path}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
