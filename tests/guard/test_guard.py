@@ -106,8 +106,11 @@ def test_stop_ends_the_run_with_the_cause_and_runs_what_the_script_has_for_its_e
     assert ended.stdout.endswith("saved, finite: True\n")
 
 
+WAYS = ("workers", "accumulate", "gan", "scaler", "accelerate", "trainer", "lightning")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["workers", "accumulate", "gan", "scaler", "accelerate", "trainer"])
+@pytest.mark.parametrize("way", WAYS)
 def test_ways_to_train(way, tmp_path):
     ended = run("--guard", "skip", str(PROGRAM), way, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
@@ -116,6 +119,16 @@ def test_ways_to_train(way, tmp_path):
         assert "are not finite: left out" in ended.stderr
         assert "repeated: the batch" in ended.stderr
         assert "no longer guarded" not in ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["lightning", "trainer"])
+def test_rewind_in_a_library_goes_back_to_before_the_bad_step(way, tmp_path):
+    ended = run("--guard", "rewind", str(PROGRAM), way, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.endswith("saved, finite: True\n")
+    assert "step 3: gradients" in ended.stderr
+    assert "went back to step 2" in ended.stderr
 
 
 @pytest.mark.slow

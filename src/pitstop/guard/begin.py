@@ -19,6 +19,7 @@ from pitstop.guard.batches import Batches, bad_numbers, random_state, samples_of
 from pitstop.guard.plan import SEEN, GuardPlan, read_guard_plan
 from pitstop.guard.replay import Replay
 from pitstop.guard.story import story
+from pitstop.parts.nan_guard.closures import with_closure
 from pitstop.parts.nan_guard.guard import EVERY, LIMIT, NanGuard, NotFiniteError
 from pitstop.profile.hooks.attempt import attempt, complain
 from pitstop.profile.hooks.patch import Function, Given, Undo, patch, root_of, told
@@ -49,7 +50,14 @@ class Guard:
             patch((torch.amp.grad_scaler.GradScaler,), "scale", self._scale),
         ]
 
-    def _about_to_step(self, optimizer: Any, *_: Any) -> None:
+    def _about_to_step(self, optimizer: Any, arguments: Any, options: Any) -> Any:
+        given = attempt(with_closure, arguments, options, lambda: self._judge(optimizer))
+        if given is None:
+            self._judge(optimizer)
+        return given
+
+    def _judge(self, optimizer: Any) -> None:
+        """Its gradients are there."""
         try:
             if self._knows(optimizer) and self._guard:
                 self._guard.before(optimizer)

@@ -85,6 +85,30 @@ def trainer(net):
     Ordered(Model(), arguments, train_dataset=Samples()).train()
 
 
+def lightning(net, loader):
+    import lightning
+
+    class Model(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = net
+
+        def training_step(self, x):
+            return self.net(x).square().mean()
+
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.net.parameters(), 1e-3)
+
+    lightning.Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    ).fit(Model(), loader)
+
+
 def main():
     net = network()
     optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
@@ -99,6 +123,8 @@ def main():
             loop(net, optimizer, loader, accelerator.backward)
         elif WAY == "trainer":
             trainer(net)
+        elif WAY == "lightning":
+            lightning(net, loader)
         elif WAY == "gan":
             gan(net, optimizer, loader)
         elif WAY == "scaler":

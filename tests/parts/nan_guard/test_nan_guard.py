@@ -77,6 +77,33 @@ def test_a_bad_step_might_never_have_been(name):
     )
 
 
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_closure_is_judged_by_the_gradients_that_it_makes(name, named):
+    """As Lightning steps: before its closure the gradients are those of the step before."""
+    without, guarded = model(), model()
+    clean = [batch for number, batch in enumerate(batches(), 1) if number != 3]
+    train(without, OPTIMIZERS[name](without.parameters()), clean)
+    optimizer = OPTIMIZERS[name](guarded.parameters())
+    guard = nan_guard(guarded, optimizer, say=lambda _: None)
+    calls = []
+    for batch in batches(bad=(3,)):
+
+        def closure(batch=batch):
+            calls.append(1)
+            optimizer.zero_grad()
+            loss = guarded(batch).square().mean()
+            loss.backward()
+            return loss
+
+        result = optimizer.step(closure=closure) if named else optimizer.step(closure)
+        assert isinstance(result, torch.Tensor)
+    floats = [each for each in state(guarded) if each.is_floating_point()]
+    assert equal(floats, [each for each in state(without) if each.is_floating_point()])
+    assert [each.step for each in guard.events] == [3]
+    assert len(calls) == 8
+
+
 def test_the_script_still_sees_its_gradients():
     network = model()
     optimizer = torch.optim.SGD(network.parameters(), 1e-2)

@@ -11,7 +11,7 @@ need the answer before they step: on a CPU it is there at once, on a GPU the ste
 The floor: the gradients are read and written once, at the memory's bandwidth.
 
 What it does not do: it does not see a loss that is bad while its gradients are finite, unless it is
-given the loss. Steps with a closure (LBFGS) compute gradients inside and are refused. With a
+given the loss. LBFGS computes gradients inside its step, again and again, and is refused. With a
 GradScaler, which leaves steps out by itself, it only counts. What comes before an optimizer's step
 has happened: a counter or a schedule of the script goes on. Where the answer comes late, running
 statistics go back to those before the bad step. The twin is the loop without it.
@@ -30,6 +30,7 @@ from pitstop import internals
 from pitstop.core.errors import PitstopError
 from pitstop.parts.nan_guard import finite, withheld
 from pitstop.parts.nan_guard.answers import Answers
+from pitstop.parts.nan_guard.closures import with_closure
 from pitstop.parts.nan_guard.snapshot import Snapshot, statistics
 
 Policy = Literal["stop", "skip", "rewind"]
@@ -103,7 +104,7 @@ class NanGuard:
         """Guard one more optimizer, from its next step on."""
         self.know(optimizer)
         self._handles += [
-            optimizer.register_step_pre_hook(self.before),
+            optimizer.register_step_pre_hook(self.about_to_step),
             optimizer.register_step_post_hook(self.after),
         ]
 
@@ -126,7 +127,14 @@ class NanGuard:
         while self._handles:
             self._handles.pop().remove()
 
-    def before(self, optimizer: Any, *_: Any) -> None:
+    def about_to_step(self, optimizer: Any, arguments: Any, options: Any) -> Any:
+        """The optimizer is called; its gradients are there, or come from a closure."""
+        given = with_closure(arguments, options, lambda: self.before(optimizer))
+        if given is None:
+            self.before(optimizer)
+        return given
+
+    def before(self, optimizer: Any) -> None:
         """The optimizer is about to step: judge its gradients."""
         mine = self._steps[optimizer]
         mine.count += 1
@@ -165,7 +173,7 @@ class NanGuard:
             mine.told = False
         if self._repetition and self._repetition.is_at(mine):
             self._act_on_repeated(optimizer)
-        elif self._snapshot and optimizer is next(iter(self._steps)):
+        elif self._snapshot and not self._repetition and optimizer is next(iter(self._steps)):
             self._keep_weights(self._snapshot, mine.count)
 
     def _keep_weights(self, snapshot: Snapshot, count: int) -> None:
