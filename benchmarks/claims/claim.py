@@ -17,7 +17,7 @@ from pitstop.compare import pairs
 from pitstop.core.comparison import Comparison
 from pitstop.core.units import milliseconds, percent
 
-Verdict = Literal["true", "partly", "false", "depends", "not measured"]
+Verdict = Literal["true", "partly", "false", "depends", "inconclusive", "not measured"]
 Measure = Callable[[str], "Answer"]
 
 PAIRS = {"cuda": 12, "cpu": 6}
@@ -104,10 +104,12 @@ def gained(found: Comparison, least: float, most: float = 1e9) -> Verdict:
     """
     if not (found.ratio and found.low and found.high):
         return "not measured"
-    if found.verdict != "better":
-        return "false"
     slowest, fastest = 1 / found.high, 1 / found.low
-    return "true" if fastest >= least and slowest <= most else "partly"
+    if found.verdict in {"same", "worse"} or fastest < least:
+        return "partly" if found.verdict == "better" else "false"
+    if found.verdict == "inconclusive":
+        return "inconclusive"
+    return "true" if slowest <= most else "partly"
 
 
 def relative(one: Tensor, other: Tensor) -> float:

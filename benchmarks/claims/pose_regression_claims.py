@@ -55,7 +55,7 @@ def step_of(device: str, pictures: Tensor, amp: bool = False) -> Run:
 def room(device: str) -> tuple[Gaussians, Camera, Tensor]:
     """A room of Gaussians, its camera, and poses to look from."""
     layout = data.Layout(
-        "claims", Camera(96, 128, 100.0), 8_000, train_frames=(4,), test_frames=(4,)
+        "claims", Camera(96, 128, 100.0), 8_000, train_frames=(4, 4), test_frames=(4,)
     )
     folder = data.prepare(layout, None, device)
     poses = torch.from_numpy(data.SevenScenes(folder, train=True).poses).float().view(-1, 3, 4)

@@ -43,7 +43,8 @@ def test_what_is_stored_belongs_to_a_claim_and_a_device_that_answers_it(run):
         (0.95, 0.93, 0.97, "better", 1.5, "partly"),
         (1.0, 0.99, 1.01, "same", 1.05, "false"),
         (1.2, 1.1, 1.3, "worse", 1.05, "false"),
-        (0.97, 0.8, 1.2, "inconclusive", 1.01, "false"),
+        (0.97, 0.8, 1.2, "inconclusive", 1.01, "inconclusive"),
+        (0.97, 0.95, 1.2, "inconclusive", 1.10, "false"),
     ],
 )
 def test_a_gain_that_is_claimed_is_judged_by_its_interval(
