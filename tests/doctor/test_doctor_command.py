@@ -9,6 +9,7 @@ import pytest
 from pitstop.cli import doctor
 from pitstop.cli.main import run
 from pitstop.core.machine import Limits, Machine, Package
+from pitstop.doctor import limits
 from pitstop.doctor.limits import Measured
 
 MACHINES = Path(__file__).parents[1] / "machines"
@@ -22,7 +23,7 @@ def healthy_machine(monkeypatch):
 
     measured = Measured((Limits("cpu", fp32_flops=1e11),), "limits: in doubt")
     monkeypatch.setattr(doctor, "read_machine", read_machine)
-    monkeypatch.setattr(doctor, "limits_of", lambda machine, remeasure: measured)
+    monkeypatch.setattr(limits, "limits_of", lambda machine, remeasure: measured)
 
 
 def test_recorded_machine_with_findings(capsys):
