@@ -32,9 +32,14 @@ def cache_of_its_own(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def nothing_stays_compiled():
-    """Dynamo remembers for the whole process what was compiled, which some changes decline."""
+def nothing_stays_behind():
+    """What a test compiled or switched for its whole process is as before, for the next one."""
+    handover = sys.getswitchinterval()
     yield
-    dynamo = sys.modules.get("torch._dynamo")
-    if dynamo is not None and dynamo.eval_frame.cached_backends:
+    sys.setswitchinterval(handover)
+    if (dynamo := sys.modules.get("torch._dynamo")) and dynamo.eval_frame.cached_backends:
         dynamo.reset()
+    if torch := sys.modules.get("torch"):
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = True
+        torch.backends.cudnn.benchmark = False

@@ -172,7 +172,7 @@ def test_a_report_that_cannot_be_made_leaves_the_exit_code_alone(script, monkeyp
     code = (
         "import sys, pitstop.cli.profile as p; from pitstop.cli.main import run\n"
         "def broken(*_): raise OSError(28, 'No space left on device')\n"
-        "p.diagnosed = broken\n"
+        "p.report_of = broken\n"
         f"sys.exit(run(['profile', {str(script('if step == 3: sys.exit(7)'))!r}]))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
@@ -197,7 +197,7 @@ def test_a_run_that_never_finishes_a_step_shows_where_it_hangs(tmp_path):
         "end = time.monotonic() + 100\n"
         "for _ in DataLoader(Slow(), num_workers=1): pass\n"
     )
-    before = "from pitstop.profile import stacks; stacks.PATIENCE_SECONDS = 0.5; "
+    before = "from pitstop.profile.start import stacks; stacks.PATIENCE_SECONDS = 0.5; "
     code = before + f"from pitstop.cli.main import run; run(['profile', {str(path)!r}])"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False)
     stacks = "\n".join(evidence(path).stacks)

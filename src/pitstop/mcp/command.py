@@ -4,7 +4,6 @@ A cancelled request ends its process and all that it has started. So does the en
 however it comes: a guardian sees to that.
 """
 
-import contextlib
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,15 +12,14 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
-import psutil
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.text import TextReceiveStream
 
 from pitstop.core.units import minutes
 from pitstop.profile.start import guardian
+from pitstop.profile.start.guardian import Guard
 from pitstop.report.to_agent import MARK
 
-FAREWELL_S = 5.0  # for a command that cleans up when it is told to end
 LAST_LINES = 20  # of what a script has said, for an error
 Hear = Callable[[int, str], Awaitable[None]]
 
@@ -37,14 +35,14 @@ class Done:
 
 async def run(words: Sequence[str], folder: Path, limit_s: float, hear: Hear) -> Done:
     """Run ``pitstop WORDS``; ``hear`` gets each line of stderr. Past the limit it is ended."""
-    with guardian.guard() as guards:
+    with guardian.guard() as guard:
         process = await anyio.open_process(
             [sys.executable, "-m", "pitstop", *words],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        guards(process.pid)
+        guard.watch(process.pid)
         assert process.stdout
         assert process.stderr
         printed: list[str] = []
@@ -59,7 +57,7 @@ async def run(words: Sequence[str], folder: Path, limit_s: float, hear: Hear) ->
                 ended = True
         finally:
             with anyio.CancelScope(shield=True):
-                await _end(process)
+                await _end(process, guard)
     last = "\n".join(said[-LAST_LINES:])
     if not ended:
         return Done(-1, "", f"it did not end within {minutes(limit_s)}, and was ended\n{last}")
@@ -81,15 +79,10 @@ async def _nobody(_: int, __: str) -> None:
     """What a script prints is no progress."""
 
 
-async def _end(process: Process) -> None:
-    """No process is left when this returns."""
+async def _end(process: Process, guard: Guard) -> None:
+    """No process is left when this returns, nor soon after where we are ended before."""
     if process.returncode is None:
-        with contextlib.suppress(psutil.Error):
-            family = guardian.family(psutil.Process(process.pid))
-            process.terminate()
-            with anyio.move_on_after(FAREWELL_S):
-                await process.wait()
-            await anyio.to_thread.run_sync(guardian.end, family)
+        await anyio.to_thread.run_sync(guard.end_run)
     await process.aclose()
 
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import psutil
 
@@ -19,23 +19,39 @@ PATIENCE_S = 2.0  # that cleaners get for it; they need milliseconds
 FAREWELL_S = 5.0  # for a script that saves what it has when it is told to end
 
 
-@contextlib.contextmanager
-def guard() -> Iterator[Callable[[int], None]]:
-    """Start a guardian, which is told the number of the process once there is one."""
-    guardian = _start() if os.name == "posix" else None
+class Guard:
+    """A guardian as seen from here; it does nothing where the system allows no further process."""
 
-    def tell(pid: int) -> None:
-        if guardian and guardian.stdin:
+    def __init__(self) -> None:
+        self._process = _start() if os.name == "posix" else None
+
+    def watch(self, pid: int) -> None:
+        """From now on this process ends when we do."""
+        if self._process and self._process.stdin:
             with contextlib.suppress(OSError):
-                guardian.stdin.write(f"{pid}\n".encode())
-                guardian.stdin.flush()
+                self._process.stdin.write(f"{pid}\n".encode())
+                self._process.stdin.flush()
 
+    def end_run(self) -> None:
+        """Have the run ended now; that goes on where we are ended meanwhile."""
+        if self._process:
+            self._process.communicate()
+
+    def dismiss(self) -> None:
+        """The run is over."""
+        if self._process:
+            self._process.kill()
+            self._process.communicate()
+
+
+@contextlib.contextmanager
+def guard() -> Iterator[Guard]:
+    """Start a guardian, to be told the number of a process once there is one."""
+    guardian = Guard()
     try:
-        yield tell
+        yield guardian
     finally:
-        if guardian:
-            guardian.kill()
-            guardian.communicate()
+        guardian.dismiss()
 
 
 def family(process: psutil.Process) -> list[psutil.Process]:

@@ -94,9 +94,9 @@ def run(
     """
     limits = apart or Apart()
     kills = apart is not None
-    with guardian.guard() as guards, _signals_passed_on(on_interrupt, kills) as passed:
+    with guardian.guard() as guard, _signals_passed_on(on_interrupt, kills) as passed:
         process = start(command, options, output, apart)
-        guards(process.pid)
+        guard.watch(process.pid)
         passed.process = process
         code = _watch(process, Path(options.folder), limits.timeout_s, meanwhile)
     attempt(stacks.clean, Path(options.folder))

@@ -97,11 +97,11 @@ class Process:
             self._stack.enter_context((self._folder / each).open("wb"))
             for each in (PRINTED, COMPLAINED)
         )
-        guards = self._stack.enter_context(guardian.guard())
+        guard = self._stack.enter_context(guardian.guard())
         apart = self._place.apart(start.plan.seed)
         self._words = start.words
         self._process = launch.start(words, options, output, apart)  # type: ignore[arg-type]
-        guards(self._process.pid)
+        guard.watch(self._process.pid)
         self._stack.callback(self._end)
 
     def _accept(self, listener: Listener) -> None:
