@@ -13,6 +13,7 @@ ONCE = re.compile(r"test|predict|infer|eval|preview|demo", re.IGNORECASE)
 NO_ITERATION = ("len", "print", "isinstance", "id", "type", "str")
 RUNS_A_MODEL = ("backward", "cuda", "fit", "eval", "zero_grad", "prepare")
 BATCH = re.compile(r"(?:^|_)(?:batch|data|samples?|inputs?|batch_data)$")  # of a parameter
+ON_A_GPU = re.compile(r"\.cuda\(|\bdevice\b|cuda:?\d*[\"']")
 MOVES = ("to", "cuda", "cpu")
 DEPTH = 5  # names between a value and the loop over the loader
 
@@ -80,6 +81,16 @@ def tries_the_dataset(source: Source, loader: ast.Call) -> bool:
     named = function is not None and function.name.startswith(("main", "test", "debug", "demo"))
     own = any(source.is_a(each, "torch.utils.data.Dataset") for each in source.nodes(ast.ClassDef))
     return own and (guarded or named) and not source.method_calls(*RUNS_A_MODEL)
+
+
+def samples_are_on_a_gpu(source: Source, loader: ast.Call) -> bool:
+    """Whether this file makes samples or batches there: they can be neither pinned nor forked."""
+    collate = source.argument(loader, "collate_fn", 6)
+    names = {"__getitem__"}
+    if isinstance(collate, ast.Name | ast.Attribute):
+        names.add(collate.id if isinstance(collate, ast.Name) else collate.attr)
+    makers = [each for each in source.functions if each.name in names]
+    return any(ON_A_GPU.search(source.text_of(each)) for each in makers)
 
 
 def from_batch(source: Source, node: ast.AST, depth: int = DEPTH) -> bool:

@@ -78,3 +78,9 @@ def test_workers_that_options_leave_out_are_added_where_they_are_written():
     (finding,) = loader_without_workers(source)
     fixed = apply_fix(source.text, finding.fix)
     assert fixed == source.text.replace("num_workers=0", "num_workers=4")
+
+
+def test_leaves_alone_what_is_made_on_a_gpu():
+    text = HEAD.replace("read(self.paths[index])", "read(self.paths[index]).cuda()")
+    assert loader_without_workers(Source(f"{HEAD}DataLoader(Clips())\n")) != []
+    assert loader_without_workers(Source(f"{text}DataLoader(Clips())\n")) == []

@@ -20,6 +20,10 @@ LOOP = "for x in loader:\n    x = x.to(device)"
         f"a = DataLoader(clips, pin_memory=True)\nloader = DataLoader(clips)\n{LOOP}",
         f"from accelerate import Accelerator\nAccelerator()\nloader = DataLoader(clips)\n{LOOP}",
         "test_dl = DataLoader(clips)\nfor x in test_dl:\n    x = x.to(device)",  # one pass
+        # what is on the GPU cannot be pinned
+        "class Rays:\n    def collate(self, index):\n        return torch.rand(8, device=self.device)\n"
+        "    def loader(self):\n        loader = DataLoader(clips, collate_fn=self.collate)\n"
+        "        for x in loader:\n            x = x.to(device)",
         # a file of datasets that tries them out
         "class Clips(torch.utils.data.Dataset):\n    pass\nif __name__ == '__main__':\n"
         "    loader = DataLoader(Clips())\n    for x in loader:\n        x.to(torch.uint8)",

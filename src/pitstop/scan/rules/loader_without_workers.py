@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Fix
 from pitstop.core.rule import rule
 from pitstop.scan.edits import replace, set_argument
-from pitstop.scan.loaders import tries_the_dataset
+from pitstop.scan.loaders import samples_are_on_a_gpu, tries_the_dataset
 from pitstop.scan.scopes import reaching
 from pitstop.scan.source import Source
 
@@ -40,7 +40,9 @@ def loader_without_workers(source: Source) -> Iterator[Finding]:
         workers = source.argument(call, "num_workers", 5)
         if source.open_ended(call) or (workers is not None and source.literal(workers) != 0):
             continue
-        if _reads_samples(source, call) and not tries_the_dataset(source, call):
+        if samples_are_on_a_gpu(source, call) or tries_the_dataset(source, call):
+            continue
+        if _reads_samples(source, call):
             fix = Fix(TITLE, (set_argument(source, call, "num_workers", "4"),))
             yield source.finding(call, fix=fix, confidence="suspected", changes=("loader",))
     for setting in source.settings:

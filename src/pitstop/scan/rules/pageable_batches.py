@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Fix
 from pitstop.core.rule import rule
 from pitstop.scan.edits import replace, set_argument
-from pitstop.scan.loaders import is_iterated
+from pitstop.scan.loaders import is_iterated, samples_are_on_a_gpu
 from pitstop.scan.settings import Setting
 from pitstop.scan.source import Source
 
@@ -34,6 +34,8 @@ def pageable_batches(source: Source) -> Iterator[Finding]:
     """
     for call in source.calls("torch.utils.data.DataLoader"):
         if source.open_ended(call) or not _is_left_pageable(source, call):
+            continue
+        if samples_are_on_a_gpu(source, call):
             continue
         if is_iterated(source, call) and _is_copied(source):
             fix = Fix("Pin the batches", (set_argument(source, call, "pin_memory", "True"),))
