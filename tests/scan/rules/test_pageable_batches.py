@@ -21,7 +21,8 @@ LOOP = "for x in loader:\n    x = x.to(device)"
         f"from accelerate import Accelerator\nAccelerator()\nloader = DataLoader(clips)\n{LOOP}",
         "test_dl = DataLoader(clips)\nfor x in test_dl:\n    x = x.to(device)",  # one pass
         # what is on the GPU cannot be pinned
-        "class Rays:\n    def collate(self, index):\n        return torch.rand(8, device=self.device)\n"
+        "class Rays:\n"
+        "    def collate(self, index):\n        return torch.rand(8, device=self.device)\n"
         "    def loader(self):\n        loader = DataLoader(clips, collate_fn=self.collate)\n"
         "        for x in loader:\n            x = x.to(device)",
         # a file of datasets that tries them out
