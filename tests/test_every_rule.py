@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -33,12 +33,24 @@ def test_one_rule_per_code_and_means_and_one_name_per_code():
     assert {pair: count for pair, count in pairs.items() if count > 1} == {}
 
 
+def test_a_code_has_one_essay():
+    essays = Counter(rule.code for rule in RULES if rule.essay)
+    assert essays == dict.fromkeys((rule.code for rule in RULES), 1)
+
+
 @each_rule
-def test_has_a_code_a_summary_and_examples(rule):
+def test_has_a_code_and_a_summary(rule):
     assert re.fullmatch(r"PIT\d{3}", rule.code)
     assert rule.code[3] in SUBJECTS
     assert rule.summary.endswith(".")
     assert len(rule.summary) <= 88
+
+
+@each_rule
+def test_an_essay_ends_in_examples_and_a_run_rule_without_one_refers_to_them(rule):
+    if means(rule) == "run" and not rule.essay:
+        assert rule.doc == rule.summary
+        return
     for heading in ("Bad", "Good"):
         assert ast.parse(example(rule.doc, heading)).body
 

@@ -29,6 +29,11 @@ class Rule(Generic[Subject]):
         """The first line of its documentation."""
         return self.doc.partition("\n")[0]
 
+    @property
+    def essay(self) -> str:
+        """What it says between summary and examples; of all rules of a code, one has an essay."""
+        return self.doc.partition("\n")[2].partition("Bad:\n")[0].strip()
+
     def __call__(self, subject: Subject) -> list[Finding]:
         """Run the check and stamp its findings as this rule's."""
         return [

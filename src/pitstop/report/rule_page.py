@@ -28,7 +28,7 @@ def means(rule: Rule[Any]) -> str:
 
 
 def page(rules: Iterable[Rule[Any]]) -> str:
-    """One rule's page. A problem seen by several means has a rule for each, under one code."""
+    """One problem's page, from all rules of its code: first the one that has the essay."""
     return "\n".join(_page(list(rules))) + "\n"
 
 
@@ -43,11 +43,10 @@ def index(rules: Iterable[Rule[Any]]) -> str:
 
 
 def _page(rules: list[Rule[Any]], level: int = 1) -> Iterator[str]:
-    first = rules[0]
-    yield f"{'#' * level} {first.code} {first.name}"
-    for rule in rules:
+    yield f"{'#' * level} {rules[0].code} {rules[0].name}"
+    for rule in sorted(rules, key=lambda rule: not rule.essay):
         yield ""
-        yield f"*Seen in the {means(rule)}.* {rule.summary}"
+        yield f"*{'Seen' if rule.essay else 'Also seen'} in the {means(rule)}.* {rule.summary}"
         yield from _body(rule.doc)
 
 

@@ -12,9 +12,6 @@ from pitstop.data.wording import number
 def dataset_empty(dataset: Dataset) -> Iterator[Finding]:
     """A dataset, or one of its splits, holds no sample.
 
-    A loader over it ends at once, and the script goes on as if it had learned or validated
-    something. A RAM cache that is filled from it holds 0 items.
-
     Bad:
         Dataset(splits=("Train",), places=(Place(Folder("Train/a/blur"), "Train", "a", "blur"),))
 

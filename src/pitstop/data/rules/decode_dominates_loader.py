@@ -13,9 +13,6 @@ from pitstop.data.wording import number
 def decode_dominates_loader(dataset: Dataset) -> Iterator[Finding]:
     """Decoding a batch takes more cores than this machine has.
 
-    Workers hide decoding only as long as there are cores for them. Beyond that every step waits:
-    decode less, once, or faster.
-
     Bad:
         Dataset(roles=(Role("", decode_ms=50.0, files=9),), batch=8, step_ms=40, cores=4)
 

@@ -14,9 +14,6 @@ WASTEFUL = 6  # times the pixels of the crop: tiles with a margin to move in hav
 def full_frame_decoded_then_cropped(dataset: Dataset) -> Iterator[Finding]:
     """Whole pictures are decoded for crops that are a small part of them.
 
-    Decoding takes time by the pixel, and a crop throws most of them away. Cut the pictures into
-    tiles once, or use a decoder that decodes a part.
-
     Bad:
         Dataset(roles=(Role("hq", size=(2040, 1356)),), crop=256)
 

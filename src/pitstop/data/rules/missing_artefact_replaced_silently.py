@@ -18,9 +18,6 @@ WORDS = {
 def missing_artefact_replaced_silently(dataset: Dataset) -> Iterator[Finding]:
     """Files or folders that others ask for are missing.
 
-    Code that meets a missing voxel grid, target or caption with zeros or an empty text trains on
-    them, and nobody learns of it. Code that leaves the sample out has fewer than it says.
-
     Bad:
         Dataset(absent=(Problem("empty", Examples(1, ("train/a/spike_vox",)), "spike_vox"),))
 

@@ -12,8 +12,6 @@ from pitstop.data.wording import named
 def non_finite(dataset: Dataset) -> Iterator[Finding]:
     """Precomputed tensors hold NaN or Inf.
 
-    One such number in a batch makes the loss NaN, and with the next step every weight.
-
     Bad:
         Dataset(non_finite=(Problem("NaN", Examples(1, ("train/a/spike_vox/00000003.npy",))),))
 

@@ -19,20 +19,7 @@ ASK_FOR_LESS = "need_weights=False, unless somebody reads the weights"
 
 @rule("PIT604")
 def attention_unfused(recording: Recording) -> Iterator[Finding]:
-    """Attention is written out: the whole score matrix goes through memory.
-
-    Scores, softmax and dropout each write and read a tokens x tokens matrix per head.
-    `scaled_dot_product_attention` keeps it on the chip, in training and inference; a bias or a
-    mask goes in as `attn_mask`. The two matrix products remain. Nothing is said where torch would
-    write the scores as well: on a CPU with dropout, or with a bias that is learned.
-
-    Bad:
-        scores = q @ k.transpose(-2, -1) * scale
-        out = scores.softmax(-1) @ v
-
-    Good:
-        out = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=scale)
-    """
+    """Attention is written out: the whole score matrix goes through memory."""
     evidence, ledger = recording.evidence, recording.ledger
     if ledger is None:
         return

@@ -14,20 +14,7 @@ from pitstop.diagnose.told.place import span
 
 @rule("PIT203")
 def blocking_copy(recording: Recording) -> Iterator[Finding]:
-    """Python waits while a tensor is copied between host and GPU, and the GPU runs dry.
-
-    From pinned memory, with `non_blocking=True`, the copy runs beside the kernels already
-    queued; kernels queued later still wait for it. Towards the CPU an event must be waited for
-    before the numbers are read. From memory that is not pinned nothing is gained.
-
-    Bad:
-        for batch in train_loader:
-            model(batch["clip"].cuda()).mean().backward()
-
-    Good:
-        for batch in train_loader:
-            model(batch["clip"].cuda(non_blocking=True)).mean().backward()
-    """
+    """Python waits while a tensor is copied between host and GPU, and the GPU runs dry."""
     ledger = recording.ledger
     if ledger is None:
         return

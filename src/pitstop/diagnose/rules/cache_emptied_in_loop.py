@@ -14,20 +14,7 @@ WORTH_MENTIONING = 0.01  # of the step; a suspicion that costs less is cleared
 
 @rule("PIT204")
 def cache_emptied_in_loop(recording: Recording) -> Iterator[Finding]:
-    """The allocator's cache is emptied in every step.
-
-    `torch.cuda.empty_cache` waits for the GPU and gives back memory that the next round asks
-    the driver for again, which waits once more. It frees nothing that a tensor still holds.
-
-    Bad:
-        for batch in train_loader:
-            model(batch).mean().backward()
-            torch.cuda.empty_cache()
-
-    Good:
-        for batch in train_loader:
-            model(batch).mean().backward()
-    """
+    """The allocator's cache is emptied in every step."""
     ledger = recording.ledger
     if ledger is None or ledger.device != "cuda":
         return

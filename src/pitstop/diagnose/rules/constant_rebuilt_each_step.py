@@ -21,21 +21,7 @@ FILLED = ("zeros", "ones", "full")  # beside a ramp they belong to it; alone, su
 
 @rule("PIT205")
 def constant_rebuilt_each_step(recording: Recording) -> Iterator[Finding]:
-    """A tensor that is always the same is built again in every step.
-
-    Ranges, grids and windows depend on shapes alone. Register them as a buffer, or keep them
-    per shape and device; where the shape differs each time there is nothing to keep.
-
-    Bad:
-        def forward(self, x):
-            rows = torch.arange(x.shape[2], device=x.device)
-            columns = torch.arange(x.shape[3], device=x.device)
-            return x + self.encode(torch.meshgrid(rows, columns, indexing="ij"))
-
-    Good:
-        def forward(self, x):
-            return x + self.positions
-    """
+    """A tensor that is always the same is built again in every step."""
     ledger, lines = recording.ledger, by_line(recording.evidence.operations)
     if ledger is None:
         return

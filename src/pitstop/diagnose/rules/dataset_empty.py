@@ -15,8 +15,8 @@ def dataset_empty(recording: Recording) -> Iterator[Finding]:
     """A loader was asked for batches and its dataset has none.
 
     The loop over it ends at once, and the script goes on as if it had learned or validated
-    something. The usual causes are a wrong folder, a split name in other case, and clips
-    shorter than the window.
+    something. A RAM cache that is filled from it holds 0 items. The usual causes are a wrong
+    folder, a split name in other case, and clips shorter than the window.
 
     Bad:
         clips = [each for each in folder.glob("train/*") if each.is_dir()]

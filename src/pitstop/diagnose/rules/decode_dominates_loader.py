@@ -25,8 +25,9 @@ FEWEST_SAMPLES = 5  # seen while waiting; fewer say nothing about shares
 def decode_dominates_loader(recording: Recording) -> Iterator[Finding]:
     """Most of the wait for a batch is spent decoding files.
 
-    The same files are decoded again in every epoch. Decode once, into arrays or into the size
-    that is used; or keep the decoded samples in memory where they fit.
+    The same files are decoded again in every epoch, and workers hide that only as long as there
+    are cores for them. Decode once, into arrays or into the size that is used; or keep the
+    decoded samples in memory where they fit.
 
     Bad:
         def __getitem__(self, index):

@@ -17,17 +17,7 @@ WORTH_MENTIONING = 0.02  # of the step; small matrices and counters in float64 a
 
 @rule("PIT303")
 def float64_on_device(recording: Recording) -> Iterator[Finding]:
-    """Every step computes in float64, which most GPUs do 32 to 64 times slower than float32.
-
-    A data-centre GPU has float64 units, others do not, and every tensor it meets becomes
-    float64 as well. NumPy makes float64 unless told otherwise.
-
-    Bad:
-        weights = torch.from_numpy(numpy.linspace(0, 1, 512)).cuda()
-
-    Good:
-        weights = torch.from_numpy(numpy.linspace(0, 1, 512, dtype=numpy.float32)).cuda()
-    """
+    """Every step computes in float64, which most GPUs do 32 to 64 times slower than float32."""
     ledger = recording.ledger
     if ledger is None or ledger.device != "cuda":
         return

@@ -20,19 +20,7 @@ WORTH_MENTIONING = 0.02  # of the step; it is one line to write, and it rounds
 
 @rule("PIT301")
 def fp32_matmul_without_tf32(recording: Recording) -> Iterator[Finding]:
-    """Float32 matrices are multiplied without TF32, which leaves the tensor cores idle.
-
-    From Ampere on a GPU multiplies in TF32 when it is allowed to. Convolutions are allowed it
-    unasked, matrices are not. It rounds to ten bits. A model in bfloat16 or under autocast
-    gains nothing.
-
-    Bad:
-        model = torch.nn.TransformerEncoderLayer(512, 8).cuda()
-
-    Good:
-        torch.set_float32_matmul_precision("high")
-        model = torch.nn.TransformerEncoderLayer(512, 8).cuda()
-    """
+    """Float32 matrices are multiplied without TF32, which leaves the tensor cores idle."""
     ledger, settings = recording.ledger, recording.evidence.settings
     if ledger is None or ledger.device != "cuda" or settings is None:
         return

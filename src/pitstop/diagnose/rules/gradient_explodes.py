@@ -5,13 +5,10 @@ from itertools import zip_longest
 from math import inf
 from statistics import median
 
+from pitstop.core.explosion import ENOUGH, EXPLOSION, HIGHEST
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.diagnose.recording import Recording
-
-EXPLOSION = 100.0  # times the median so far; ten is weather
-ENOUGH_STEPS = 8  # before the first judgement; the first steps of a run are wild
-HIGHEST = 10.0  # times the highest so far: a loss near zero has a median of nothing
 
 
 @rule("PIT703")
@@ -53,7 +50,7 @@ def _explosion(values: Sequence[float | None]) -> tuple[int, float, float] | Non
     for number, value in enumerate(values, 1):
         if value is None or not value < inf:
             continue
-        if len(before) >= ENOUGH_STEPS:
+        if len(before) >= ENOUGH:
             usual = median(before)
             if usual and value > EXPLOSION * usual and value > HIGHEST * max(before):
                 return number, usual, value

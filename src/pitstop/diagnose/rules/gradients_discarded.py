@@ -22,20 +22,7 @@ FREEZE = "`requires_grad_(False)` on {} for that pass, and True again before its
 
 @rule("PIT603")
 def gradients_discarded(recording: Recording) -> Iterator[Finding]:
-    """A backward pass computes gradients that are zeroed before any optimizer reads them.
-
-    An adversary's loss that is not detached from the network it judges runs back through all of
-    that network; so does a frozen loss network whose weights still ask for gradients. A generator's
-    loss must run back through its adversary, but needs no gradients of that one's weights.
-
-    Bad:
-        loss = mse(discriminator(features), valid)
-        loss.backward(retain_graph=True)
-
-    Good:
-        loss = mse(discriminator(features.detach()), valid)
-        loss.backward()
-    """
+    """A backward pass computes gradients that are zeroed before any optimizer reads them."""
     found, ledger = recording.evidence.parameters, recording.ledger
     if found is None or ledger is None or recording.evidence.step_kind != "optimizer":
         return

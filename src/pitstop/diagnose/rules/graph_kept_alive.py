@@ -13,22 +13,7 @@ A_PAGE = 4096  # bytes; below this the nodes of the graph weigh more than its te
 
 @rule("PIT501")
 def graph_kept_alive(recording: Recording) -> Iterator[Finding]:
-    """A tensor is kept over the steps together with its graph.
-
-    Adding losses up, or putting them on a list, keeps the graph of every step so far: memory
-    grows until the epoch ends. `detach` keeps the number alone, and unlike `item` it does not
-    wait for the GPU.
-
-    Bad:
-        for batch in train_loader:
-            loss = model(batch).mean()
-            losses.append(loss)
-
-    Good:
-        for batch in train_loader:
-            loss = model(batch).mean()
-            losses.append(loss.detach())
-    """
+    """A tensor is kept over the steps together with its graph."""
     evidence = recording.evidence
     seen = set()
     for kept in evidence.kept:

@@ -24,21 +24,7 @@ BESIDE = "let one thread read what comes next and another write what is done, be
 
 @rule("PIT212")
 def host_work_in_step(recording: Recording) -> Iterator[Finding]:
-    """The step waits for Python of the script that is no work of torch.
-
-    A hand-written generator that reads files, an augmentation in the loop, a picture drawn in
-    every step: nothing else happens meanwhile. What makes batches belongs into a dataset whose
-    loader has workers; the rest can be done by a thread, or every hundred steps. A loop over frames
-    reads the next and writes the last in threads, which leave Python's lock while they decode.
-
-    Bad:
-        for path in paths:
-            loss = criterion(model(read_clip(path)))
-
-    Good:
-        for clip in torch.utils.data.DataLoader(Clips(paths), num_workers=4):
-            loss = criterion(model(clip))
-    """
+    """The step waits for Python of the script that is no work of torch."""
     ledger = recording.ledger
     if ledger is None:
         return

@@ -12,20 +12,7 @@ from pitstop.diagnose.told.place import span
 
 @rule("PIT503")
 def inference_with_grad(recording: Recording) -> Iterator[Finding]:
-    """A network runs with gradients on, and no backward pass ever follows.
-
-    Every activation is kept for a backward pass that never comes. `torch.no_grad` lets each one go
-    as soon as the next layer has read it. `eval` changes dropout and batch norm, not autograd.
-
-    Bad:
-        model.eval()
-        frames = model(batch)
-
-    Good:
-        model.eval()
-        with torch.inference_mode():
-            frames = model(batch)
-    """
+    """A network runs with gradients on, and no backward pass ever follows."""
     evidence = recording.evidence
     learns = evidence.step_kind == "optimizer" or any(step.backward_ms for step in evidence.steps)
     if not evidence.steady or learns or any(each.backward for each in evidence.operations):

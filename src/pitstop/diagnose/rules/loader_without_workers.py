@@ -18,18 +18,7 @@ WORTH_A_NOTE = 0.005  # of the step; what costs less is no concern
 
 @rule("PIT102")
 def loader_without_workers(recording: Recording) -> Iterator[Finding]:
-    """The training thread reads and decodes every sample itself.
-
-    Nothing else happens meanwhile. Workers read the next batches while the model computes; a
-    dataset that is held in memory is served faster without them, and is not reported. They take
-    cores: where the model or other programs need them all, little is saved.
-
-    Bad:
-        loader = torch.utils.data.DataLoader(clips, batch_size=8)
-
-    Good:
-        loader = torch.utils.data.DataLoader(clips, batch_size=8, num_workers=4)
-    """
+    """The training thread reads and decodes every sample itself."""
     wait = wait_for_data(recording)
     if wait is None or wait.loader.workers:
         return

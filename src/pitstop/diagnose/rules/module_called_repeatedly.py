@@ -29,19 +29,7 @@ Group = tuple[int, ...]
 
 @rule("PIT601")
 def module_called_repeatedly(recording: Recording) -> Iterator[Finding]:
-    """A module is called several times a step on equal shapes, where once would do.
-
-    One call on the stacked batch launches each kernel once and fills the device better. It gives
-    the same numbers, unless batch norm in training mode takes its statistics over the whole
-    batch. Calls that need each other's results, recomputed ones and the batches of an
-    accumulated step do not count.
-
-    Bad:
-        before, after = encoder(previous), encoder(following)
-
-    Good:
-        before, after = encoder(torch.cat((previous, following))).chunk(2)
-    """
+    """A module is called several times a step on equal shapes, where once would do."""
     evidence, ledger = recording.evidence, recording.ledger
     if ledger is None:
         return

@@ -23,9 +23,10 @@ OF_THE_OPERATION = ("of ", "by ", "over ", "with ", "whose ")  # how such a deta
 def non_finite(recording: Recording) -> Iterator[Finding]:
     """The loss turns NaN or infinite, and no step after that learns anything.
 
-    The first number that is not finite has one origin: a batch, an operation of the forward pass,
-    its derivative, or weights after a step that was too large. Checking the loss in each step
-    finds it too late, and makes Python wait for the GPU.
+    The first number that is not finite has one origin: a batch, an operation of the forward
+    pass, its derivative, or weights after a step that was too large. What moved just before
+    says where to look: a gradient norm that rose, a rate that jumped, or nothing at all.
+    Checking the loss in each step finds it too late, and makes Python wait for the GPU.
 
     Bad:
         loss = -torch.log(probability).mean()

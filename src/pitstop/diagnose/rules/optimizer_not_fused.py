@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pitstop.core.evidence import Optimizer
 from pitstop.core.finding import Finding, Metric
+from pitstop.core.fusing import FUSABLE, ON_A_CPU
 from pitstop.core.ledger import Ledger
 from pitstop.core.machine import Machine
 from pitstop.core.rule import rule
@@ -12,28 +13,14 @@ from pitstop.diagnose.ledger.cost import of_step
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
-FUSABLE = {"Adam", "AdamW", "SGD"}
 WORTH_MENTIONING = 0.05  # of the step; fusing less than that cannot be measured
 TRAFFIC_BYTES = 28  # for each number: Adam reads four floats and writes three
 A_TENSOR = 5_000  # numbers: a dozen operations start on a tensor in the time that these take
-FUSED_ON_A_CPU = (2, 4)  # the torch release from which a CPU has it too
 
 
 @rule("PIT606")
 def optimizer_not_fused(recording: Recording) -> Iterator[Finding]:
-    """The optimizer updates in many small kernels where one would do.
-
-    By default each step launches a chain of kernels over lists of parameters, and reads and
-    writes them several times over. `fused=True` does it in one pass, on a GPU and on a CPU. How
-    much that saves depends on the share of the step that the optimizer takes, be its tensors few
-    or many. Rounding differs in the last digit.
-
-    Bad:
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-
-    Good:
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    """
+    """The optimizer updates in many small kernels where one would do."""
     evidence, ledger = recording.evidence, recording.ledger
     slow = [each for each in evidence.optimizers if each.name in FUSABLE and not each.fused]
     if ledger is None or not slow or not _can_fuse(recording.machine, ledger.device):
@@ -63,7 +50,7 @@ def _can_fuse(machine: Machine, device: str) -> bool:
     if device == "cuda" or torch is None:
         return True
     release = tuple(int(part) for part in torch.version.split(".")[:2] if part.isdigit())
-    return release >= FUSED_ON_A_CPU
+    return release >= ON_A_CPU
 
 
 def _spent_ms(recording: Recording, ledger: Ledger) -> float:

@@ -16,18 +16,7 @@ BY_HAND = "keep the data in pinned memory: .pin_memory()"
 
 @rule("PIT103")
 def pageable_batches(recording: Recording) -> Iterator[Finding]:
-    """Batches are copied to the GPU from memory that is not pinned.
-
-    The driver first copies them to pinned memory of its own, and Python waits for that. A
-    loader with `pin_memory=True` does it beside the step, and only then can the copy run beside
-    the kernels. Data that is indexed in memory is pinned by `.pin_memory()`, once.
-
-    Bad:
-        loader = torch.utils.data.DataLoader(clips, num_workers=4)
-
-    Good:
-        loader = torch.utils.data.DataLoader(clips, num_workers=4, pin_memory=True)
-    """
+    """Batches are copied to the GPU from memory that is not pinned."""
     ledger, evidence = recording.ledger, recording.evidence
     copies = [each for each in blocking_transfers(recording) if each.to_device]
     if ledger is None or not copies or not are_pageable(evidence):

@@ -14,22 +14,7 @@ LARGE = 1_000_000  # numbers in its parameters; a smaller network is rebuilt in 
 
 @rule("PIT504")
 def pipeline_rebuilt(recording: Recording) -> Iterator[Finding]:
-    """A network is built again in the course of the run, beside or instead of an equal one.
-
-    Loading takes seconds, and while it lasts the copy stands beside the one already in memory.
-    Build the network once and keep it; a pipeline takes the parts that are there already as
-    arguments.
-
-    Bad:
-        for batch in train_loader:
-            pipeline = FluxPipeline.from_pretrained("flux", transformer=transformer)
-            pipeline(batch["caption"])
-
-    Good:
-        pipeline = FluxPipeline.from_pretrained("flux", transformer=transformer)
-        for batch in train_loader:
-            pipeline(batch["caption"])
-    """
+    """A network is built again in the course of the run, beside or instead of an equal one."""
     evidence = recording.evidence
     times = Counter(call.kind for call in evidence.rebuilt)
     known = {call.kind for call in evidence.calls if call.parent < 0}

@@ -21,18 +21,7 @@ START_MS = 0.05  # of an inspected operation that is only its start; the rest is
 
 @rule("PIT208")
 def python_loop_over_tensor(recording: Recording) -> Iterator[Finding]:
-    """Python walks over the rows of a tensor, with operations of its own for each.
-
-    One batched call does the same with one launch for each operation. Where a round needs the
-    result of the one before it, as in a recurrent network, nothing can be batched. A loop that
-    only reads numbers is sync-in-hot-loop.
-
-    Bad:
-        scores = torch.stack([(clip - mean).abs().mean() for clip in clips])
-
-    Good:
-        scores = (clips - mean).abs().flatten(1).mean(1)
-    """
+    """Python walks over the rows of a tensor, with operations of its own for each."""
     ledger, evidence = recording.ledger, recording.evidence
     if ledger is None:
         return

@@ -14,19 +14,7 @@ from pitstop.diagnose.told.place import span
 
 @rule("PIT201")
 def sync_in_hot_loop(recording: Recording) -> Iterator[Finding]:
-    """Python reads numbers out of tensors while the step waits.
-
-    On a GPU no kernel is queued until the number is there, so the GPU runs dry afterwards: keep
-    tensors, and read them every hundred steps. On the CPU one read costs a microsecond or two,
-    and only a loop over numbers is dear: read them all at once.
-
-    Bad:
-        for score in scores:
-            total += score.item()
-
-    Good:
-        total += scores.sum()
-    """
+    """Python reads numbers out of tensors while the step waits."""
     ledger = recording.ledger
     if ledger is None:
         return

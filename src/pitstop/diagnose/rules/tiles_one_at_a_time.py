@@ -17,23 +17,7 @@ WORTH_MENTIONING = 0.05  # of the step in tiles that could join another; less is
 
 @rule("PIT610")
 def tiles_one_at_a_time(recording: Recording) -> Iterator[Finding]:
-    """Tiles of a picture go through the network one by one.
-
-    A small tile does not fill a GPU: tiles of one size go through together, as a batch. How
-    many fit is a matter of memory, and a large tile may fill the GPU alone: what batching can
-    save at most is the time above the hardware's floor. For a VAE, `pitstop.parts.TiledVae` plans
-    the fewest tiles that fit and batches them where that wins.
-
-    Bad:
-        for top in range(0, height, 64):
-            for left in range(0, width, 64):
-                tile = image[:, :, top : top + 64, left : left + 64]
-                result[:, :, top : top + 64, left : left + 64] = model(tile)
-
-    Good:
-        tiles = torch.nn.functional.unfold(image, 64, stride=64)
-        result = model(tiles.view(3, 64, 64, -1).permute(3, 0, 1, 2))
-    """
+    """Tiles of a picture go through the network one by one."""
     evidence, ledger = recording.evidence, recording.ledger
     if ledger is None:
         return

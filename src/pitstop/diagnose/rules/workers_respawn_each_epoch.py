@@ -16,17 +16,7 @@ WORTH_MENTIONING = 0.02  # of the recorded run; below this nobody notices
 
 @rule("PIT104")
 def workers_respawn_each_epoch(recording: Recording) -> Iterator[Finding]:
-    """Loader workers are started anew for every epoch.
-
-    Each start copies the dataset, imports the script again where processes are spawned, and
-    begins with nothing read ahead. Workers that are kept skip all but the last.
-
-    Bad:
-        loader = torch.utils.data.DataLoader(clips, num_workers=4)
-
-    Good:
-        loader = torch.utils.data.DataLoader(clips, num_workers=4, persistent_workers=True)
-    """
+    """Loader workers are started anew for every epoch."""
     evidence = recording.evidence
     whole_ms = run_ms(evidence)
     for loader in evidence.loaders:

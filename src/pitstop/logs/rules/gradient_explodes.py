@@ -4,15 +4,13 @@ from collections.abc import Iterator
 from math import isfinite
 from statistics import median
 
+from pitstop.core.explosion import ENOUGH, EXPLOSION, HIGHEST
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
 from pitstop.logs.history import Run, Series
 from pitstop.logs.numbers import at, drawn, finite
 from pitstop.logs.tags import GRADIENT, gradient_norms, losses
 
-EXPLOSION = 100.0  # times the median so far; ten is weather
-HIGHEST = 10.0  # times the highest so far: a loss near zero has a median of nothing
-ENOUGH = 8  # values before the first judgement; the first ones of a run are wild
 WINDOW = 200  # values that say what is usual
 GROWN = 10.0  # times, from the second tenth of a run to its last quarter, and rising throughout
 LONG = 40  # values that can show a growth
@@ -21,9 +19,6 @@ LONG = 40  # values that can show a growth
 @rule("PIT703")
 def gradient_explodes(run: Run) -> Iterator[Finding]:
     """The gradient norm or the loss jumps to a hundred times what it was, or only grows.
-
-    One such step undoes many, and is often the last before the loss turns NaN. Clipping the norm
-    limits the damage; the batch or the operation behind it is the cause.
 
     Bad:
         Run("a", (Series("grad_norm", tuple(range(30)), (1.0,) * 29 + (900.0,)),))

@@ -17,9 +17,6 @@ ISOLATED = 0.1  # of the values: a scaler in half precision tries and skips as m
 def non_finite(run: Run) -> Iterator[Finding]:
     """A number in the log is NaN or infinite, and often every one after it.
 
-    A curve then ends or turns flat, and the run goes on for nothing. What moved just before says
-    where to look: a gradient norm that rose, a rate that jumped, or nothing at all.
-
     Bad:
         Run("a", (Series("loss", tuple(range(9)), (1.0,) * 5 + (float("nan"),) * 4),))
 

@@ -18,9 +18,6 @@ STILL_FALLING = 0.75  # of the entries; a scale that has not come to rest by the
 def scaler_spiral(run: Run) -> Iterator[Finding]:
     """The gradient scaler halves its scale again and again, and skips a step each time.
 
-    Gradients that are not finite at any scale come from the numbers themselves. bfloat16 has the
-    range of float32 and needs no scaler.
-
     Bad:
         Run("a", (Series("scale", tuple(range(30)), tuple(2.0 ** (16 - n) for n in range(30))),))
 

@@ -19,10 +19,6 @@ GRADUAL = 8  # different rates on the way down; a few are steps that somebody ch
 def scheduler_stepped_per_microbatch(run: Run) -> Iterator[Finding]:
     """The learning rate reaches the end of its schedule long before the run does.
 
-    A schedule that is stepped in each micro-batch of an accumulated step, or that was made for
-    fewer steps, is at its floor early: the rest of the run learns next to nothing. A cosine goes
-    up again instead.
-
     Bad:
         Run(
             "a",

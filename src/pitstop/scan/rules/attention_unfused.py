@@ -20,7 +20,9 @@ def attention_unfused(source: Source) -> Iterator[Finding]:
 
     Scores, softmax and dropout each write and read a tokens x tokens matrix per head.
     `scaled_dot_product_attention` keeps it on the chip, in training and inference; a bias or a
-    mask goes in as `attn_mask`. Needed as it is where somebody reads the weights.
+    mask goes in as `attn_mask`. The two matrix products remain. Needed as it is where somebody
+    reads the weights. On a CPU with dropout, and with a learned bias, torch writes the scores
+    as well.
 
     Bad:
         def attend(q, k, v, scale):

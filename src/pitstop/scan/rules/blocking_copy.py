@@ -11,8 +11,8 @@ from pitstop.scan.hot import Hot
 from pitstop.scan.loaders import from_batch
 from pitstop.scan.source import Source
 from pitstop.scan.tensor_reads import is_tensor
+from pitstop.scan.uploads import DEVICE
 
-DEVICE = re.compile(r"(?:^|_)(?:device|dev|gpu)$", re.IGNORECASE)
 OFFLOAD = re.compile(r"offload", re.IGNORECASE)
 INDEXES = re.compile(r"ind(?:ex|ices|exes|s)?$|idxs?$|perm$", re.IGNORECASE)
 # These put every batch on its device themselves: another `.to(device)` does nothing.

@@ -25,7 +25,8 @@ def float64_on_device(source: Source) -> Iterator[Finding]:
     """Every step computes in float64, which most GPUs do 32 to 64 times slower than float32.
 
     A data-centre GPU has float64 units, others do not, and every tensor it meets becomes
-    float64 as well. Small matrices, counters and tensors on the CPU are no matter.
+    float64 as well. NumPy makes float64 unless told otherwise. Small matrices, counters and
+    tensors on the CPU are no matter.
 
     Bad:
         class Rotary(torch.nn.Module):

@@ -28,9 +28,11 @@ DEPTH = 4  # loss = (real + fake) / 2, fake = criterion(score, 0), score = D(ima
 def gradients_discarded(source: Source) -> Iterator[Finding]:
     """A discriminator's loss is differentiated through the generator, for nothing.
 
-    Its step changes the discriminator alone. What backward computes for the generator on the way
-    is thrown away with the next `zero_grad`, and costs about as much as a step of the generator.
-    `detach` ends the way at the picture; a picture made under `torch.no_grad` has none.
+    Its step changes the discriminator alone. What backward computes for the generator on the
+    way is thrown away with the next `zero_grad`, and costs about as much as a step of the
+    generator. `detach` ends the way at the picture; a picture made under `torch.no_grad` has
+    none. The same is lost in a frozen loss network whose weights still ask for gradients, and
+    in a discriminator's weights while the generator learns.
 
     Bad:
         for real in train_loader:

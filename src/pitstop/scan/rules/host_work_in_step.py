@@ -30,9 +30,11 @@ BESIDE = re.compile(
 def host_work_in_step(source: Source) -> Iterator[Finding]:
     """Pictures are read and written between the calls of the network, which waits meanwhile.
 
-    To decode or encode a large picture takes as long as a fast network needs for it, and OpenCV
-    and PIL let go of Python's lock while they do it. One thread that reads the next pictures
-    and one that writes the last hide both; `pitstop profile` tells how much there is to hide.
+    A hand-written generator that reads files, an augmentation in the loop, a picture drawn in
+    every step: nothing else happens meanwhile. What makes batches belongs in a dataset whose
+    loader has workers. The rest can be done by a thread, or every hundred steps. OpenCV and PIL
+    let go of Python's lock while they decode and encode, so one thread that reads the next
+    pictures and one that writes the last hide both.
 
     Bad:
         for path in paths:

@@ -22,7 +22,8 @@ def loader_without_workers(source: Source) -> Iterator[Finding]:
     """The loader has no workers: samples are read and decoded while the GPU waits.
 
     With workers the next batches are prepared beside the step. Data that is in memory already
-    needs none. Workers draw other random numbers: the fix is not a safe one.
+    needs none, and workers take cores: where the model needs them all, little is saved. Workers
+    draw other random numbers: the fix is not a safe one.
 
     Bad:
         class Clips(torch.utils.data.Dataset):

@@ -17,7 +17,7 @@ def missing_artefact_replaced_silently(source: Source) -> Iterator[Finding]:
     """A file that is missing is replaced by made-up numbers, and training goes on.
 
     A mistyped folder or a half-finished download then looks like a model that does not learn.
-    Raise, or leave the sample out when the dataset is listed.
+    Raise, or leave the sample out when the dataset is listed, and say how many are missing.
 
     Bad:
         class Clips(torch.utils.data.Dataset):

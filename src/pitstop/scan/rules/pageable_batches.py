@@ -17,8 +17,10 @@ LIGHTNING = ("pytorch_lightning.", "lightning.")  # copies batches without waiti
 def pageable_batches(source: Source) -> Iterator[Finding]:
     """Batches are collated into pageable memory, so their copy to the GPU cannot overlap.
 
-    From pinned memory the copy runs beside the kernels, if it is asked for with
-    `non_blocking=True`. Data that stays on the CPU, or is on the GPU already, needs no pinning.
+    The driver first copies them to pinned memory of its own, and Python waits for that. With
+    `pin_memory=True` the loader does it beside the step, and `non_blocking=True` then lets the
+    copy run beside the kernels. Data that is indexed in memory is pinned once by
+    `.pin_memory()`. Data that stays on the CPU, or is on the GPU already, needs no pinning.
 
     Bad:
         loader = torch.utils.data.DataLoader(clips, num_workers=4)

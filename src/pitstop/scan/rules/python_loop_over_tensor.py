@@ -19,7 +19,8 @@ def python_loop_over_tensor(source: Source) -> Iterator[Finding]:
     """Python walks over the rows of a tensor, with launches of its own for each.
 
     The GPU gets many small kernels where one batched call would do. Steps that need the result
-    of the one before, such as denoising, cannot be batched and are left alone.
+    of the one before, as in denoising or a recurrent network, cannot be batched and are left
+    alone. A loop that only reads numbers is `sync-in-hot-loop`.
 
     Bad:
         class Head(torch.nn.Module):

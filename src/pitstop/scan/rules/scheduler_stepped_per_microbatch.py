@@ -18,9 +18,10 @@ COUNTED = re.compile(r"accum|sync_gradients|%", re.IGNORECASE)
 def scheduler_stepped_per_microbatch(source: Source) -> Iterator[Finding]:
     """The learning rate moves with every micro-batch, the weights only every few of them.
 
-    With gradients accumulated over n batches the schedule runs n times too fast. Step it where
-    the optimizer really steps. A scheduler that Accelerate has prepared waits by itself, and
-    one that was built for n times the steps is right as well.
+    With gradients accumulated over n batches the schedule runs n times too fast: it is at its
+    floor early, and the rest of the run learns next to nothing. A cosine goes up again instead.
+    Step it where the optimizer really steps. A scheduler that Accelerate has prepared waits by
+    itself, and one that was built for n times the steps is right as well.
 
     Bad:
         for i, clip in enumerate(train_loader):

@@ -24,9 +24,10 @@ def tiles_one_at_a_time(source: Source) -> Iterator[Finding]:
     """Tiles of a picture go through the network one by one.
 
     A small tile does not fill a GPU: tiles of one size go through together, as a batch. How
-    many fit is a matter of memory, and a large tile may fill the GPU alone: only a run tells.
-    For a VAE, `pitstop.parts.TiledVae` plans the fewest tiles that fit, batches them where that
-    wins, and computes little of the overlap twice.
+    many fit is a matter of memory. A large tile may fill the GPU alone: a batch saves at most
+    the time above the hardware's floor, and only a run tells. For a VAE,
+    `pitstop.parts.TiledVae` plans the fewest tiles that fit, batches them where that wins, and
+    computes little of the overlap twice.
 
     Bad:
         for top in range(0, height, 64):

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pitstop.core.evidence import Evidence
+from pitstop.core.fusing import FUSABLE
 from pitstop.tune.change import When, change
 from pitstop.tune.ruled_out import LITTLE
 
 if TYPE_CHECKING:
     from pitstop.tune.inside.script import Script
 
-FUSED = ("Adam", "AdamW", "SGD", "Adagrad")
+FUSED = (*FUSABLE, "Adagrad")
 CHOICES = ("fused", "foreach", "capturable", "differentiable")
 
 
