@@ -19,6 +19,7 @@ from pitstop.parts.nan_guard.guard import GuardEvent, NanGuard, NotFiniteError, 
 from pitstop.parts.reuse.batched_calls import batched, reused
 from pitstop.parts.reuse.encoded_once import EncodedOnce, encoded_once
 from pitstop.parts.reuse.weighted import weighted
+from pitstop.parts.shared_pipelines import pictures_of_seeds, shared_pipelines
 from pitstop.parts.tiled_vae import TiledVae, Tiling, adapt, enable_tiling
 
 __all__ = [
@@ -44,8 +45,10 @@ __all__ = [
     "memory_estimate",
     "merge_groups",
     "nan_guard",
+    "pictures_of_seeds",
     "ram_cache",
     "reused",
     "selective_checkpoints",
+    "shared_pipelines",
     "weighted",
 ]
