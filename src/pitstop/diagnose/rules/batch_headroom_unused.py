@@ -22,7 +22,8 @@ def batch_headroom_unused(recording: Recording) -> Iterator[Finding]:
 
     What a step costs whatever its batch (launches, Python, the optimizer) is halved for each
     sample by a double batch. Where batches are accumulated anyway, a larger one with fewer rounds
-    trains the same; elsewhere the learning rate wants to be looked at.
+    trains the same; elsewhere the learning rate wants to be looked at. `pitstop memory SCRIPT`
+    names the largest batch that fits.
 
     Bad:
         loader = torch.utils.data.DataLoader(clips, batch_size=1)

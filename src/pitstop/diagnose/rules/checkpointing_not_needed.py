@@ -23,8 +23,9 @@ def checkpointing_not_needed(recording: Recording) -> Iterator[Finding]:
     """Activations are computed again in the backward pass, though memory could hold them.
 
     Checkpointing pays a second forward pass for memory. Where the GPU has room for what would be
-    kept, that pass is for nothing; checkpointing only the largest blocks is a middle way. What
-    would be kept is estimated from the bytes that the recomputed operations write.
+    kept, that pass is for nothing; the part `selective_checkpoints` is a middle way, and keeps what
+    fits. What would be kept is estimated from the bytes that the recomputed operations write;
+    `pitstop memory SCRIPT` tells it before the run.
 
     Bad:
         x = x + torch.utils.checkpoint.checkpoint(self.attend, x, use_reentrant=False)
@@ -47,7 +48,7 @@ def checkpointing_not_needed(recording: Recording) -> Iterator[Finding]:
         f"Checkpointing computes {of_step(ms, ledger)} again; without it the peak of "
         f"{binary_bytes(peak)} would be about {binary_bytes(peak + kept)} of {binary_bytes(room)}.",
         span=span(_first_line(recording, again)),
-        cure="switch checkpointing off, or keep it for the largest blocks alone",
+        cure="switch checkpointing off, or keep it where it saves most: `selective_checkpoints`",
         confidence="suspected",  # the time is measured, the memory estimated
         metrics=(Metric("computed again", ms, "ms"), Metric("kept instead", kept, "B")),
         saving=ledger.at_stake(ms),

@@ -27,8 +27,9 @@ def computed_but_unused(recording: Recording) -> Iterator[Finding]:
     """A module runs, and nothing depends on its result; or it is trained, and never runs.
 
     The blocks behind the last feature that is used, a loss term that one of two optimizers
-    drops, a head that is read in another mode only: the time is spent for nobody. Parameters
-    that never get a gradient take memory and hide a mistake.
+    drops, a head that is read in another mode only: the time is spent for nobody. The change
+    `leave-out` of tune tries to do without. Parameters that never get a gradient take memory and
+    hide a mistake.
 
     Bad:
         latent, features = encoder(frame)

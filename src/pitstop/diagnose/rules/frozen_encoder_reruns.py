@@ -24,7 +24,8 @@ def frozen_encoder_reruns(recording: Recording) -> Iterator[Finding]:
 
     The captions of a finite dataset are the same in every epoch, and so is what a frozen text
     encoder says about them. Encoded once and kept, they cost nothing in the step, and the encoder
-    can leave the GPU. Inputs that are augmented anew each time must be encoded each time.
+    can leave the GPU: the part `encoded_once` does both. Inputs that are augmented anew each time
+    must be encoded each time.
 
     Bad:
         for batch in train_loader:
@@ -62,7 +63,7 @@ def frozen_encoder_reruns(recording: Recording) -> Iterator[Finding]:
         yield Finding(
             f"`{calls[0].path}` is frozen and {why}{cost}.",
             span=span(line),
-            cure="encode each input once and keep the result, keyed by content",
+            cure="encode each input once and keep the result: the part `encoded_once`",
             severity="warning" if share >= WORTH_MENTIONING else "note",
             confidence="measured" if same else "suspected",
             metrics=(

@@ -19,7 +19,7 @@ def loss_term_weighted_zero(recording: Recording) -> Iterator[Finding]:
     """A loss term is computed, differentiated, and multiplied by zero.
 
     A weight that is zero until some later step does not stop the forward and backward pass of
-    the term. Branch around the whole term while its weight is zero.
+    the term. Branch around the whole term while its weight is zero, as the part `weighted` does.
 
     Bad:
         weight = 0.0 if step < start else 1.0
@@ -48,7 +48,7 @@ def loss_term_weighted_zero(recording: Recording) -> Iterator[Finding]:
             f"The term at {label(zeroed.where)} is multiplied by zero; {named} {works} it for "
             f"nothing in {of_step(ms, ledger)}, its backward pass included.",
             span=stretch((zeroed.where, *lines_of(tree, positions))),
-            cure="compute the term only while its weight is not zero; `leave-out` of tune tries it",
+            cure="leave it out while its weight is zero: part `weighted`, or change `leave-out` of tune",
             severity="note" if share < A_NOTE else "warning",
             confidence="measured",
             metrics=(Metric("multiplied by zero", ms, "ms"),),

@@ -22,8 +22,8 @@ def memory_estimate_hard_coded(source: Source) -> Iterator[Finding]:
     """Memory of activations is a number somebody once wrote down.
 
     Activations grow with batch, resolution, frames and precision, and shrink with checkpointing:
-    a constant is right for one run. Measure the peak of one step, or count on the meta device.
-    Parameters and optimizer state can be computed.
+    a constant is right for one run. `pitstop memory SCRIPT` and the part `memory_estimate` tell
+    the peak from shapes, before it is run; or measure that of one step.
 
     Bad:
         def memory_of(model):
@@ -46,7 +46,7 @@ def memory_estimate_hard_coded(source: Source) -> Iterator[Finding]:
         named = MEMORY.search(target.id) and _is_number(assign.value)
         if named and _is_added(source, target):
             message = f"`{target.id}` is a fixed number in an estimate of memory."
-            yield source.finding(assign, message)
+            yield source.finding(assign, message, cure="`pitstop memory SCRIPT`")
 
 
 def _is_number(value: ast.expr) -> bool:

@@ -19,7 +19,8 @@ def module_called_repeatedly(source: Source) -> Iterator[Finding]:
     Rounds that differ by a number, such as the moment of a frame between two others, go through
     as one batch: expand what stays the same, and stack what differs. That wins where one input
     leaves the GPU with time to spare, and needs the memory of all of them. The numbers stay the
-    same, unless batch norm in training mode takes its statistics over the whole batch.
+    same, unless batch norm in training mode takes its statistics over the whole batch. The part
+    `batched` makes one call of several, and `reused` keeps the features of the frame before.
 
     Bad:
         @torch.no_grad()

@@ -18,8 +18,9 @@ def pipeline_called_in_loop(source: Source) -> Iterator[Finding]:
     """A pipeline is called in a loop with the same prompt each time.
 
     Each call encodes the prompt again and denoises one picture. `num_images_per_prompt` with a
-    list of generators encodes it once and gives the same pictures. Where memory holds one
-    picture only, encode first and pass `prompt_embeds`. The denoising itself gains little.
+    list of generators encodes it once and gives the same pictures, as does the part
+    `pictures_of_seeds`. Where memory holds one picture only, encode first and pass
+    `prompt_embeds`. The denoising itself gains little.
 
     Bad:
         for number in range(4):

@@ -23,7 +23,8 @@ def pipeline_rebuilt(source: Source) -> Iterator[Finding]:
 
     Loading takes seconds, and while it lasts the copy stands beside the one already in memory.
     Build the network once and keep it; a pipeline takes the parts that are there already as
-    arguments. A network that changes from round to round must be loaded each time.
+    arguments, and the part `shared_pipelines` makes one for validation of what trains. A network
+    that changes from round to round must be loaded each time.
 
     Bad:
         from diffusers import FluxPipeline

@@ -13,6 +13,7 @@ READS = (
     *("requests.get", "httpx.get", "urllib.request.urlopen", "huggingface_hub.model_info"),
     *("huggingface_hub.list_models", "huggingface_hub.list_repo_files"),
 )
+CURE = "keep the first answer, or put `functools.cache` on the function"
 READER = re.compile(r"^_?(?:get|list|fetch|load|read|available|query|download)(?:_|$)")
 
 
@@ -55,7 +56,7 @@ def same_remote_call_repeated(source: Source) -> Iterator[Finding]:
                 message = (
                     f"`{function.name}` asks again over the network, as line {first.lineno} did."
                 )
-                yield source.finding(call, message, per="start")
+                yield source.finding(call, message, per="start", cure=CURE)
                 break
 
 

@@ -20,9 +20,10 @@ OWN_COPY = re.compile(r"ema|teacher|target|ref|shadow|orig|copy|frozen|student",
 def weights_loaded_twice(source: Source) -> Iterator[Finding]:
     """The same weights are read from disk a second time, and held twice.
 
-    Two pipelines of one base share the text encoders and the VAE at no cost: hand the second
-    the parts of the first. Give it a transformer of its own if a LoRA is to change only one of
-    them. A checkpoint is read once and taken apart. A copy that is trained must be one.
+    Two pipelines of one base share all weights at no cost: hand the second the parts of the
+    first. If a LoRA is to change only one of them, the part `shared_pipelines` gives each modules
+    of its own on the same weights. A checkpoint is read once and taken apart. A copy that is
+    trained must be one.
 
     Bad:
         from diffusers import FluxPipeline
