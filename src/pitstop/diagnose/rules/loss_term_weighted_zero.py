@@ -48,7 +48,7 @@ def loss_term_weighted_zero(recording: Recording) -> Iterator[Finding]:
             f"The term at {label(zeroed.where)} is multiplied by zero; {named} {works} it for "
             f"nothing in {of_step(ms, ledger)}, its backward pass included.",
             span=stretch((zeroed.where, *lines_of(tree, positions))),
-            cure="leave it out while its weight is zero: part `weighted`, or change `leave-out` of tune",
+            cure="compute it while its weight is not zero: part `weighted`, change `leave-out`",
             severity="note" if share < A_NOTE else "warning",
             confidence="measured",
             metrics=(Metric("multiplied by zero", ms, "ms"),),

@@ -74,7 +74,7 @@ def _finding(
         f"`{name}` is called {times} on equal shapes ({labels(lines)}), and all but the first "
         f"take {of_step(ms, ledger)}; one call on the stacked batch {same}{saves}.",
         span=stretch(lines),
-        cure="stack the inputs and call it once (part `batched`); keep the result of an equal input",
+        cure="stack the inputs in one call: part `batched`; keep the result of an equal input",
         severity="note" if by_batch else "warning",
         confidence="measured",
         metrics=(Metric("calls", calls, "calls"), Metric("calls after the first", ms, "ms")),

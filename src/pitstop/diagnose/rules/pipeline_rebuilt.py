@@ -32,7 +32,7 @@ def pipeline_rebuilt(recording: Recording) -> Iterator[Finding]:
             f"{names} with {numbers / 1e6:.0f} M parameters is built again during the run, "
             "and used at this line.",
             span=span(line),
-            cure="build it once and keep it, or let `shared_pipelines` build it on the same weights",
+            cure="build it once and keep it; `shared_pipelines` builds one on the same weights",
             confidence="measured",
             metrics=(Metric("parameters built again", numbers, "numbers"),),
             per="validation" if evidence.validation_s else "step",
