@@ -65,6 +65,15 @@ for b in range(n):
         picked = pi[b, :, gj, gi]
         out = self.sigmoid_model.forward(picked[..., 2:n])
 """
+JUDGE = """
+with torch.no_grad():
+    for i in range(len(pairs)):
+        x, truth = pairs[i]
+        {line}
+        error = torch.sum((flow - truth) ** 2, dim=0).sqrt()
+        error = error.view(-1)
+        errors.append(error.mean().item())
+"""
 SHAPES = [
     ("PIT201", TRAIN, "if i % 100 == 0 or i == len(train_loader) - 1: log(loss.item())", 0),
     ("PIT201", TRAIN, "if i % 100 == 0 or i + 1 == len(train_loader): log(loss.item())", 0),
@@ -77,6 +86,13 @@ SHAPES = [
     ("PIT201", TRAIN, "mask = loss.detach(); mask = 0 if mask == 'auto' else mask", 0),
     ("PIT201", TRAIN, "best = torch.argmin((torch.linspace(0, 1, 9)[1:] - 0.5).abs()).item()", 0),
     ("PIT201", TRAIN, "best = torch.argmin((loss - 0.5).abs()).item()", 1),
+    ("PIT201", TRAIN, "far = torch.rand(3).to(device).max().item()", 1),
+    ("PIT201", JUDGE, "flow = model(x)[0].cpu()", 0),
+    ("PIT201", JUDGE, "flow = model(x)[0]", 1),
+    ("PIT201", TRAIN, "counts = [each.item() for each in batch['info']['counts']]", 0),
+    ("PIT201", TRAIN, "counts = [each.item() for each in batch['scores']['counts']]", 1),
+    ("PIT214", TRAIN, "batch = batch + torch.randn(*batch.shape).cuda()", 1),
+    ("PIT214", TRAIN, "batch = batch + torch.randn(9, **options).cuda()", 0),
     (
         "PIT205",
         DETECT,
@@ -178,5 +194,6 @@ def test_results_are_fetched_behind_the_network():
 def test_a_tensor_that_is_built_once_is_a_note():
     once = "mask = torch.zeros(8).to(device)\n"
     assert [each.severity for each in found("PIT202", once)] == ["note"]
-    every = f"for batch in train_loader:\n    {once}"
-    assert [each.severity for each in found("PIT202", every)] == ["warning"]
+    for loader, severity in (("train_loader", "warning"), ("val_loader", "note")):
+        every = f"for batch in {loader}:\n    {once}"
+        assert [each.severity for each in found("PIT202", every)] == [severity]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pitstop.scan.hot import place_of
 from pitstop.scan.loops import HotKind, turns_gradients_off
+from pitstop.scan.names import origin_of
 from pitstop.scan.settings import Setting
 from pitstop.scan.vocabulary import COMMON_METHODS
 
@@ -91,6 +92,7 @@ class FileFacts:
     switches: tuple[Switch, ...] = ()
     settings: tuple[Setting, ...] = ()
     tensor_functions: tuple[str, ...] = ()  # that return a tensor, whatever they are given
+    imports: tuple[str, ...] = ()  # "models.vae", "models.vae.Encoder", "models.vae.*"
     newest_torch: tuple[int, int] | None = None  # that the project says it runs with
 
 
@@ -112,6 +114,7 @@ def read_facts(source: "Source") -> FileFacts:
         tuple(sorted(set(_keys(source)))),
         tuple(_switches(source)),
         tensor_functions=tuple(_tensor_functions(source)),
+        imports=tuple(sorted(_imports(source))),
     )
 
 
@@ -232,6 +235,15 @@ def _library_names(source: "Source") -> dict[str, int]:
             whole = above
         found.setdefault(source.name_of(whole), name.lineno)
     return found
+
+
+def _imports(source: "Source") -> set[str]:
+    """What is imported, but for the libraries of the field."""
+    found = {alias.name for node in source.nodes(ast.Import) for alias in node.names}
+    for node in source.nodes(ast.ImportFrom):
+        origin = origin_of(node, source.path)
+        found |= {f"{origin}.{alias.name}" for alias in node.names}
+    return {name for name in found if not name.startswith(LIBRARIES)}
 
 
 def _keys(source: "Source") -> Iterator[str]:

@@ -67,10 +67,12 @@ def _repeats(source: Source, loader: ast.Call, node: ast.AST) -> bool:
 
 
 def _is_for_training(source: Source, statement: ast.Return) -> bool:
-    """Whether a function that gives a loader away belongs to a project that trains."""
+    """Whether a function that gives a loader away gives it, by all signs, to a training."""
     function = source.enclosing_function(statement)
+    if function is None or ONCE.search(function.name):
+        return False
     trains = source.project.calls_method("backward", "manual_backward", "fit")
-    return function is not None and trains and not ONCE.search(function.name)
+    return trains and source.project.callers_train(source.path, source.qualified_name(function))
 
 
 def tries_the_dataset(source: Source, loader: ast.Call) -> bool:

@@ -17,7 +17,7 @@ def import_aliases(nodes: Iterable[ast.Import | ast.ImportFrom], path: str) -> d
     """Every imported name of a file with what it stands for; star imports say nothing."""
     aliases: dict[str, str] = {}
     for node in nodes:
-        origin = "" if isinstance(node, ast.Import) else _origin(node, path)
+        origin = "" if isinstance(node, ast.Import) else origin_of(node, path)
         for alias in node.names:
             if isinstance(node, ast.ImportFrom):
                 aliases[alias.asname or alias.name] = f"{origin}.{alias.name}".lstrip(".")
@@ -30,7 +30,7 @@ def import_aliases(nodes: Iterable[ast.Import | ast.ImportFrom], path: str) -> d
     return aliases
 
 
-def _origin(node: ast.ImportFrom, path: str) -> str:
+def origin_of(node: ast.ImportFrom, path: str) -> str:
     """The module that is imported from, with leading dots resolved against ``path``."""
     if not node.level:
         return node.module or ""

@@ -26,6 +26,7 @@ ACCUMULATION = (
     *("accum_iter", "grad_accum_steps", "accumulate_steps", "gradient_accumulation"),
     *("grad_accumulation_steps", "accum_steps", "grad_accum", "accumulate"),
 )
+TRAINING = {"backward", "manual_backward", "fit", "train"}  # methods
 LEGACY_TF32 = (
     *("torch.backends.cuda.matmul.allow_tf32", "torch.backends.cudnn.allow_tf32"),
     "torch.set_float32_matmul_precision",
@@ -85,6 +86,45 @@ class Project:
     def may_ask_for_gradients(self, name: str) -> bool:
         """Whether a function or method of this name, or one that it calls, runs backward."""
         keys = self._index.by_name.get(name, ())
+        return any(asks_for_gradients(self._index, key) for key in keys)
+
+    def takes_from(self, module: str) -> frozenset[str]:
+        """Names that files import from a module; "*" where they may take all of it."""
+        return frozenset(
+            "*" if whole else name
+            for package, name, whole in self._imports.get(module.rpartition(".")[2], ())
+            if f".{module}".endswith(f".{package}")
+        )
+
+    @cached_property
+    def _imports(self) -> Mapping[str, set[tuple[str, str, bool]]]:
+        """By a module's last name: its whole name, what is taken of it, whether that is all."""
+        found: dict[str, set[tuple[str, str, bool]]] = {}
+        for imported in {each for file in self.files for each in file.imports}:
+            package, _, name = imported.rpartition(".")
+            found.setdefault(package.rpartition(".")[2], set()).add((package, name, name == "*"))
+            found.setdefault(name, set()).add((imported, "", True))
+        return found
+
+    @cached_property
+    def setting_values(self) -> frozenset[str]:
+        """The last names in the values of config files: a class that is built by its name."""
+        values = [each.value for each in self.settings if isinstance(each.value, str)]
+        return frozenset(value.rpartition(".")[2] for value in values)
+
+    def callers_train(self, path: str, name: str) -> bool:
+        """Whether a file that calls a function trains; also where nobody calls it here."""
+        callers = [
+            file
+            for file in self.files
+            for function in file.functions
+            for call in function.calls
+            if call.target.rpartition(".")[2] == name.rpartition(".")[2]
+            and (path, name) in find_functions(self._index, file.path, call.target)
+        ]
+        if not callers or any(TRAINING & {*file.methods} for file in callers):
+            return True
+        keys = [(file.path, each.name) for file in callers for each in file.functions]
         return any(asks_for_gradients(self._index, key) for key in keys)
 
     @cached_property

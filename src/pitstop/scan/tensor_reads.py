@@ -3,11 +3,14 @@
 import ast
 from collections.abc import Iterator
 
+from pitstop.scan.scopes import reaching
 from pitstop.scan.source import Source
+from pitstop.scan.uploads import uploads
 from pitstop.scan.vocabulary import TENSOR_METHODS
 
 METHODS = ("item", "cpu", "tolist", "nonzero")
 OF_MODULES = {"to", "cuda", "cpu", "float", "half", "double", "bfloat16"}  # a module has them too
+CPU_DEPTH = 6  # names between a read and `.cpu()`; a loop may bind a name by itself
 MASK_DEPTH = 3  # valid = near & far, near = depth < 9
 MASKS = {
     *("torch.isnan", "torch.isinf", "torch.isfinite", "torch.logical_and", "torch.logical_or"),
@@ -127,22 +130,32 @@ def _is_result(node: ast.expr) -> bool:
     return False
 
 
-def is_on_cpu(source: Source, node: ast.AST) -> bool:
-    """Whether a tensor was drawn or made on the CPU: reading it waits for nobody."""
+def is_on_cpu(  # noqa: PLR0911 one per shape
+    source: Source, node: ast.AST, depth: int = CPU_DEPTH
+) -> bool:
+    """Whether a tensor was made on the CPU or fetched from the GPU: reading it waits for nobody."""
     match node:
         case ast.Compare(left=left, comparators=[right, *_]) | ast.BinOp(left=left, right=right):
-            return is_on_cpu(source, left) or is_on_cpu(source, right)
+            return is_on_cpu(source, left, depth) or is_on_cpu(source, right, depth)
+        case ast.Subscript(slice=ast.Constant(value="info" | "meta" | "metadata")):
+            return True  # texts and counts beside a batch, which stay where the loader made them
         case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner) | ast.Attribute(value=inner):
-            return is_on_cpu(source, inner)
+            return is_on_cpu(source, inner, depth)
+        case ast.Call(func=ast.Attribute(attr="cpu")):
+            return True
+        case ast.Call() if uploads(source, node):
+            return False
         case ast.Call(func=function, args=arguments):
             name = source.name_of(function)
             if name in MADE_ON_CPU:
                 return source.argument(node, "device") is None and not source.open_ended(node)
             of_torch = name.startswith("torch.") and bool(arguments)
-            return is_on_cpu(source, arguments[0] if of_torch else function)
-        case ast.Name():
-            made = source.assigned(node) or []
-            return bool(made) and all(is_on_cpu(source, each) for each in made)
+            return is_on_cpu(source, arguments[0] if of_torch else function, depth)
+        case ast.Name() if depth:
+            made = [each for each in reaching(source, node) if each.how != "augment"]
+            plain = all(each.how in ("assign", "loop") and each.value for each in made)
+            values = [each.value for each in made if each.value]
+            return bool(made) and plain and all(is_on_cpu(source, v, depth - 1) for v in values)
     return False
 
 

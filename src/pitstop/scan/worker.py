@@ -17,6 +17,7 @@ from pitstop.scan.plugins import rule_plugins
 from pitstop.scan.project import Project
 from pitstop.scan.shared import Shared
 from pitstop.scan.source import Source
+from pitstop.scan.unused import as_notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def _check(job: Job, project: Project, rules: list[Rule[Source]]) -> Result:
         except Exception as error:  # noqa: BLE001 one broken rule must not cost the others
             what = _in_a_line(error)
             crashes.append(f"{job.name}: rule {rule.code} {rule.name} failed ({what})")
-    return Result(findings, crashes)
+    return Result(as_notes(source, findings), crashes)
 
 
 def _in_a_line(error: Exception) -> str:

@@ -1,6 +1,8 @@
 import pytest
 
 from pitstop.scan.edits import apply_fix
+from pitstop.scan.facts import read_facts
+from pitstop.scan.project import Project
 from pitstop.scan.rules.workers_respawn_each_epoch import workers_respawn_each_epoch
 from pitstop.scan.source import Source
 
@@ -76,3 +78,18 @@ def test_finds(text):
 def test_reads_config_files_only_where_code_reads_the_key():
     source = Source("loader:\n  persistent_workers: false\n", "train.yaml")
     assert workers_respawn_each_epoch(source) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "count"), [("", 0), ("    loss.backward()\n", 1), ("solver.train()\n", 1)]
+)
+def test_a_loader_that_is_given_to_code_that_does_not_train_is_read_once(after, count):
+    reader = f"{HEAD}def make_loader():\n    return DataLoader(frames, num_workers=2)\n"
+    texts = {
+        "reader.py": reader,
+        "train.py": "loss.backward()\n",
+        "play.py": f"from reader import make_loader\nfor x in make_loader():\n    show(x)\n{after}",
+    }
+    sources = [Source(text, path) for path, text in texts.items()]
+    project = Project.of(map(read_facts, sources))
+    assert len(workers_respawn_each_epoch(sources[0].in_project(project))) == count

@@ -68,7 +68,8 @@ def _made_by(source: Source, value: ast.expr) -> str:
     while isinstance(value, ast.Call):
         name = source.name_of(value.func)
         if name in DRAWN:
-            cpu = source.argument(value, "device") is None and not source.open_ended(value)
+            options = [each.arg for each in value.keywords]  # `randn(*shape)` passes sizes alone
+            cpu = source.argument(value, "device") is None and None not in options
             return name if cpu and source.argument(value, "generator") is None else ""
         if NUMPY.match(name):
             return name

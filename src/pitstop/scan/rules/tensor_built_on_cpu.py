@@ -41,7 +41,8 @@ def tensor_built_on_cpu(source: Source) -> Iterator[Finding]:
                 drop_to = Edit(source.extent(made)[1], source.extent(call)[1], "")
                 fix = Fix("Name the device", (name_it, drop_to), safe=True)
                 hot = source.hot(call)
-                often = hot is not None and not hot.guarded and not is_afterwards(source, call)
+                often = hot is not None and not hot.guarded and hot.kind != "validation"
+                often = often and not is_afterwards(source, call)
                 worth: Severity = "warning" if often else "note"
                 yield source.finding(call, severity=worth, fix=fix)
 
