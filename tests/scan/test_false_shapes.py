@@ -197,3 +197,7 @@ def test_a_tensor_that_is_built_once_is_a_note():
     for loader, severity in (("train_loader", "warning"), ("val_loader", "note")):
         every = f"for batch in {loader}:\n    {once}"
         assert [each.severity for each in found("PIT202", every)] == [severity]
+    alone = f"class Loss(torch.nn.Module):\n    def forward(self, x):\n        {once}"
+    assert [each.severity for each in found("PIT202", alone)] == ["note"]
+    helped = f"{alone}        helper()\ndef helper():\n    {once}"
+    assert [each.severity for each in found("PIT202", helped)] == ["note", "warning"]

@@ -6,12 +6,12 @@ LOSSES = """
 import torch
 class {first}(torch.nn.Module):
     def forward(self, x):
-        return x * torch.ones(1).to(x.device)
+        return x.detach() if x.mean() > 0 else x
 class Spare(torch.nn.Module):
     def __init__(self):
         super(Spare, self).__init__()
     def forward(self, x):
-        return x * torch.ones(1).to(x.device)
+        return x.detach() if x.mean() > 0 else x
 {after}
 """
 TAKES = "from models.losses import Focal\n"
@@ -22,7 +22,7 @@ def severities(folder, train, after="", config="", first="Focal"):
     (folder / "models/losses.py").write_text(LOSSES.format(first=first, after=after))
     (folder / "train.py").write_text(train)
     (folder / "train.yaml").write_text(config)
-    found = scan([folder], Options(use_cache=False, jobs=1, select=("PIT202",))).findings
+    found = scan([folder], Options(use_cache=False, jobs=1, select=("PIT201",))).findings
     return [each.severity for each in found]
 
 

@@ -40,11 +40,16 @@ def tensor_built_on_cpu(source: Source) -> Iterator[Finding]:
                 name_it = add_argument(source, made, f"device={source.text_of(where)}")
                 drop_to = Edit(source.extent(made)[1], source.extent(call)[1], "")
                 fix = Fix("Name the device", (name_it, drop_to), safe=True)
-                hot = source.hot(call)
-                often = hot is not None and not hot.guarded and hot.kind != "validation"
-                often = often and not is_afterwards(source, call)
-                worth: Severity = "warning" if often else "note"
+                worth: Severity = "warning" if _is_frequent(source, call) else "note"
                 yield source.finding(call, severity=worth, fix=fix)
+
+
+def _is_frequent(source: Source, call: ast.Call) -> bool:
+    """Whether a loop runs it, as far as one sees; that a class has a ``forward`` is not enough."""
+    hot = source.hot(call)
+    if hot is None or hot.guarded or hot.kind == "validation" or is_afterwards(source, call):
+        return False
+    return hot.depth > 0 or "loop" in hot.reason
 
 
 def _is_empty(made: ast.Call) -> bool:
