@@ -104,6 +104,11 @@ def test_gradients_go_to_each_input():
     ("module", "inputs", "words"),
     [
         (nn.BatchNorm2d(3), frames(), "takes the statistics of its batch"),
+        (
+            nn.BatchNorm2d(3, track_running_stats=False).eval(),
+            frames(),
+            "takes the statistics of its batch",
+        ),
         (encoder(), [torch.rand(1, 3, 8, 8), torch.rand(1, 3, 9, 8)], "one call takes one shape"),
         (lambda x: x.sum(), frames(), "its first axis is not the batch"),
         (lambda x: object(), frames(), "a object among the results"),
@@ -258,6 +263,92 @@ def test_a_module_in_training_and_inputs_with_gradients_are_refused():
         encode(torch.zeros(1, 3, dtype=torch.long))
     with pytest.raises(PitstopError, match="an input needs a gradient"):
         encoded_once(nn.Linear(3, 3).eval())(torch.rand(2, 3, requires_grad=True))
+
+
+def test_rows_are_known_in_any_order_and_beside_any_others():
+    module = text_encoder()
+    captions = torch.randint(0, 99, (5, 7))
+    encode = encoded_once(module, rows=True)
+    encode(captions[:3])
+    found = encode(captions[[4, 2, 0, 4]])
+    assert (encode.hits, encode.misses) == (3, 4)  # twice in one batch is once
+    encode(captions[:1], attention_mask=torch.zeros(1, 7))
+    assert encode.misses == 5  # another mask, another question
+    with torch.no_grad():
+        plain = module(captions[[4, 2, 0, 4]])
+    assert type(found) is type(plain)
+    torch.testing.assert_close(found.last_hidden_state, plain.last_hidden_state)
+    torch.testing.assert_close(found.pooler_output, plain.pooler_output)
+
+
+def test_rows_of_lists_and_keys_outlive_the_module():
+    class Words(nn.Module):
+        def forward(self, words):
+            return torch.tensor([[float(len(each))] for each in words])
+
+    encode = encoded_once(Words().eval(), rows=True)
+    assert encode(["a", "bbb"]).tolist() == [[1], [3]]
+    encode(["cc"], key=["two"])
+    encode.release()
+    assert encode(["bbb", "a", "a"]).tolist() == [[3], [1], [1]]
+    assert encode(["?"], key=["two"]).tolist() == [[2]]
+
+
+def test_rows_are_read_from_the_folder(tmp_path):
+    module, tokens = text_encoder(), torch.randint(0, 99, (4, 7))
+    before = encoded_once(module, rows=True, folder=tmp_path)(tokens)
+    later = encoded_once(module, rows=True, folder=tmp_path)
+    later(tokens[:1])
+    found = later(tokens.flip(0))
+    assert (later.hits, later.misses) == (4, 1)
+    assert found.last_hidden_state.equal(before.last_hidden_state.flip(0))
+
+
+def test_results_come_to_where_the_module_computes_though_its_inputs_are_words():
+    class Words(nn.Module):
+        def forward(self, words):
+            return torch.ones(len(words), device="meta")
+
+    encode = encoded_once(Words().eval(), on="meta")
+    assert {encode(["a"]).device.type for _ in range(2)} == {"meta"}
+    assert encode.hits == 1
+
+
+@pytest.mark.parametrize(
+    "change", [lambda _, weight: weight.detach().add_(1), lambda module, _: module.double()]
+)
+def test_weights_that_change_are_refused_and_a_move_is_not(change):
+    module = text_encoder()
+    encode = encoded_once(module)
+    tokens = torch.randint(0, 99, (2, 7))
+    encode(tokens)
+    weight = next(module.parameters())
+    weight.data = weight.data.clone()
+    encode(tokens)
+    change(module, weight)
+    with pytest.raises(PitstopError, match="the weights of CLIPTextModel have changed since"):
+        encode(tokens)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: encoded_once(len), "takes a module, not a builtin"),
+        (lambda: encoded_once(nn.Linear(1, 1).eval(), "encode"), "Linear has no method 'encode'"),
+        (lambda: encoded_once(nn.Identity().eval(), rows=True)(3), "needs a tensor or a list"),
+        (
+            lambda: encoded_once(nn.Identity().eval(), rows=True)(torch.ones(2), key="a"),
+            "a name for each of 2 rows",
+        ),
+        (
+            lambda: encoded_once(nn.BatchNorm1d(2, track_running_stats=False).eval(), rows=True),
+            "takes the statistics of its batch",
+        ),
+    ],
+)
+def test_encoded_once_refuses_in_one_line(ask, words):
+    with pytest.raises(PitstopError, match=words):
+        ask()
 
 
 def test_a_digest_tells_values_types_and_orders_apart():

@@ -16,6 +16,7 @@ call makes impossible. The twin is one call after the other.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from torch import nn
 
 from pitstop import internals
 from pitstop.core.errors import PitstopError
-from pitstop.parts.reuse.results import changed
+from pitstop.parts.reuse import results
 
 MOST_KEPT = 2  # frames: a pair, of which one comes again
 
@@ -35,15 +36,19 @@ def batched(module: Callable[..., Any]) -> Callable[..., list[Any]]:
 
     Named arguments go along as they are.
     """
-    _refuse_batch_statistics(module)
+    refuse_batch_statistics(module)
 
     def call(*inputs: torch.Tensor, **named: Any) -> list[Any]:
         if not inputs:
             return []
         _refuse_other_shapes(inputs)
-        sizes = [len(each) for each in inputs]
-        result = module(torch.cat(inputs), **named)
-        return [_part(result, sizes, number) for number in range(len(inputs))]
+        together = torch.cat(inputs)
+        result = module(together, **named)
+        ends = accumulate(map(len, inputs))
+        return [
+            results.part(result, end - len(each), len(each), len(together))
+            for each, end in zip(inputs, ends, strict=True)
+        ]
 
     return call
 
@@ -53,7 +58,7 @@ def reused(module: Callable[[torch.Tensor], Any], keep: int = MOST_KEPT) -> Call
 
     An input is the same if it is the same tensor, and nobody has written to it since.
     """
-    _refuse_batch_statistics(module)
+    refuse_batch_statistics(module)
     # Inputs are held, so that no other tensor takes their place in memory.
     known: list[tuple[torch.Tensor, int, Any]] = []
 
@@ -83,24 +88,12 @@ def _refuse_other_shapes(inputs: Sequence[torch.Tensor]) -> None:
         raise PitstopError(f"inputs of {shapes}: one call takes one shape, type and device")
 
 
-def _refuse_batch_statistics(module: Any) -> None:
+def refuse_batch_statistics(module: Any) -> None:
+    """A batch norm in training mode, or one that never keeps statistics, sees the whole stack."""
     for name, each in module.named_modules() if isinstance(module, nn.Module) else ():
-        if isinstance(each, internals.BatchNorm) and each.training:
+        if isinstance(each, internals.BatchNorm) and (each.training or each.running_mean is None):
+            cure = "call eval() first" if each.track_running_stats else "call it for each alone"
             raise PitstopError(
                 f"{name or type(each).__name__} takes the statistics of its batch, and would take "
-                "those of all inputs together: call eval() first"
+                f"those of all inputs together: {cure}"
             )
-
-
-def _part(result: Any, sizes: list[int], number: int) -> Any:
-    begin, size, total = sum(sizes[:number]), sizes[number], sum(sizes)
-
-    def cut(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.dim() == 0 or len(tensor) != total:
-            raise PitstopError(
-                f"a result of {tuple(tensor.shape)} for {total} inputs: its first axis is not the "
-                "batch, so it cannot be split"
-            )
-        return tensor[begin : begin + size]
-
-    return changed(result, cut)

@@ -1,6 +1,6 @@
 """Results: what a module returns, taken apart into tensors and put together again."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -46,6 +46,30 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
 
     changed(value, keep)
     yield from found
+
+
+def part(value: Any, begin: int, size: int, total: int) -> Any:
+    """The result for some inputs of a batch of ``total``."""
+
+    def cut(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() == 0 or len(tensor) != total:
+            raise PitstopError(
+                f"a result of {tuple(tensor.shape)} for {total} inputs: its first axis is not the "
+                "batch, so it cannot be split"
+            )
+        return tensor[begin : begin + size]
+
+    return changed(value, cut)
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """One result of a whole batch, from those of its inputs."""
+    if len({tuple(each.shape[1:] for each in tensors(part)) for part in parts}) > 1:
+        raise PitstopError(
+            "results of several shapes cannot be one batch: pad inputs to one length"
+        )
+    same = zip(*map(tensors, parts), strict=True)
+    return changed(parts[0], lambda _: torch.cat(next(same)))
 
 
 def kind(value: Any) -> str:
