@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from pitstop.parts import group_norm_silu
-from pitstop.parts.group_norm_silu import group_norm_silu_twin
+from pitstop.parts.group_norm.group_norm_silu import group_norm_silu_twin
 from pitstop.parts.launch import Launch
 
 GROUPS = 32
@@ -82,8 +82,8 @@ def wait() -> None:
 @contextmanager
 def forced(planes: int, rows: int) -> Iterator[None]:
     """Groups of so many elements take one launch, larger ones three."""
-    launching = importlib.import_module("pitstop.parts.group_norm_launch")
-    small: Any = importlib.import_module("pitstop.parts.group_norm_whole")
+    launching = importlib.import_module("pitstop.parts.group_norm.launch")
+    small: Any = importlib.import_module("pitstop.parts.group_norm.whole")
     before = small.PLANES_LIMIT, small.ROWS_LIMIT
     small.PLANES_LIMIT, small.ROWS_LIMIT = planes, rows
     launching._forward.cache_clear()
@@ -143,7 +143,7 @@ def rows_of(channels: int, side: int, channels_last: bool) -> Iterator[Row]:
 
 def leave_out_launches() -> None:
     """Without a GPU: everything up to the launch, and no kernel."""
-    part: Any = sys.modules["pitstop.parts.group_norm_silu"]
+    part: Any = sys.modules["pitstop.parts.group_norm.group_norm_silu"]
     part._kernel_runs = lambda _: True
     kind: Any = Launch
     kind.__call__ = lambda *_: None

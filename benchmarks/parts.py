@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 
 from pitstop.parts import accelerate_vae, dsepconv, group_norm_silu
-from pitstop.parts.group_norm_silu import group_norm_silu_twin
+from pitstop.parts.group_norm.group_norm_silu import group_norm_silu_twin
 
 ROUNDS = 30
 FLUSH_BYTES = 256 << 20  # more than any L2, rewritten before every round

@@ -14,8 +14,8 @@ from torch import nn
 
 from pitstop.core.units import binary_bytes
 from pitstop.parts import accelerate_vae
-from pitstop.parts.tile_quality import psnr, seam
-from pitstop.parts.tiled_vae import TiledVae, Tiling
+from pitstop.parts.tiled.quality import psnr, seam
+from pitstop.parts.tiled.tiled_vae import TiledVae, Tiling
 from pitstop.workloads.tiled_vae import tiling as as_found
 from pitstop.workloads.tiled_vae.model import VaeConfig, VideoVae
 

@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from pitstop.parts import accelerate_vae, group_norm_silu
-from pitstop.parts.group_norm_silu import group_norm_silu_twin
-from pitstop.parts.vae_functions import add_biases, add_biases_twin, attend
+from pitstop.parts.group_norm.group_norm_silu import group_norm_silu_twin
+from pitstop.parts.vae.functions import add_biases, add_biases_twin, attend
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 SHAPES = [

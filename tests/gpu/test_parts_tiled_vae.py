@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from pitstop.parts import accelerate_vae
-from pitstop.parts.shared_norms import scale_shift, scale_shift_twin
-from pitstop.parts.tile_quality import psnr
-from pitstop.parts.tiled_vae import TiledVae, Tiling
+from pitstop.parts.group_norm.shared_norms import scale_shift, scale_shift_twin
+from pitstop.parts.tiled.quality import psnr
+from pitstop.parts.tiled.tiled_vae import TiledVae, Tiling
 from pitstop.workloads.tiled_vae.model import VaeConfig, VideoVae
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -4,10 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from pitstop.parts import accelerate_vae, exchange_trial, vae_functions
-from pitstop.parts.fuse_group_norm import Undo
-from pitstop.parts.vae_blocks import WideHeadProcessor
-from pitstop.parts.vae_functions import add_biases, add_biases_twin, fold_upsample, softmax_rows
+from pitstop.parts import accelerate_vae
+from pitstop.parts.group_norm.fuse_group_norm import Undo
+from pitstop.parts.vae import exchange_trial, functions
+from pitstop.parts.vae.blocks import WideHeadProcessor
+from pitstop.parts.vae.functions import add_biases, add_biases_twin, fold_upsample, softmax_rows
 
 pytest.importorskip("triton")
 
@@ -243,7 +244,7 @@ def test_folded_upsampling_is_the_same_convolution():
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 def test_bias_kernel_equals_twin(monkeypatch, device, layout):
-    monkeypatch.setattr(vae_functions, "_kernel_runs", lambda _: True)
+    monkeypatch.setattr(functions, "_kernel_runs", lambda _: True)
     x, residual = torch.randn(2, 2, 5, 3, 7, device=device).unbind()
     bias, more = torch.randn(2, 5, device=device).unbind()
     x = x.contiguous(memory_format=layout)
@@ -253,7 +254,7 @@ def test_bias_kernel_equals_twin(monkeypatch, device, layout):
 
 
 def test_softmax_kernel_equals_torch(monkeypatch, device):
-    monkeypatch.setattr(vae_functions, "SOFTMAX_BLOCK", 16)
+    monkeypatch.setattr(functions, "SOFTMAX_BLOCK", 16)
     scores = torch.randn(3, 37, device=device) * 20
     scores[1, :30] = float("-inf")
     expected = torch.softmax(scores, 1)

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from pitstop.parts import dsepconv
-from pitstop.parts.dsepconv import FunctionDSepconv, ModuleDSepconv, dsepconv_twin
-from pitstop.parts.dsepconv_twin import image_gradient
+from pitstop.parts.dsepconv import FunctionDSepconv, ModuleDSepconv, dsepconv_twin, operator
+from pitstop.parts.dsepconv.twin import image_gradient
 
 pytest.importorskip("triton")
 SHAPES = [(2, 3, 7, 11, 5), (1, 2, 13, 10, 3), (1, 5, 3, 4, 4), (3, 1, 1, 1, 1)]  # N, C, H, W, F
@@ -35,10 +35,10 @@ def relative(found, expected):
 @pytest.fixture
 def kernel(monkeypatch):
     """Make the public function run the kernel, under the interpreter if need be."""
-    monkeypatch.setattr(dsepconv, "_kernel_runs", lambda *_: True)
-    dsepconv._plan.cache_clear()
+    monkeypatch.setattr(operator, "_kernel_runs", lambda *_: True)
+    operator._plan.cache_clear()
     yield
-    dsepconv._plan.cache_clear()
+    operator._plan.cache_clear()
 
 
 def one_pixel(tensors, n, c, y, x):
@@ -155,8 +155,8 @@ def test_empty_batches_give_empty_results(device):
 
 @pytest.mark.parametrize("by_kernel", [False, True])
 def test_compiles_without_a_graph_break(device, by_kernel, monkeypatch):
-    monkeypatch.setattr(dsepconv, "_kernel_runs", lambda *_: by_kernel)
-    dsepconv._plan.cache_clear()
+    monkeypatch.setattr(operator, "_kernel_runs", lambda *_: by_kernel)
+    operator._plan.cache_clear()
     made = tensors((1, 2, 4, 5, 3), device)
     compiled = torch.compile(
         lambda *inputs: dsepconv.dsepconv(*inputs) * 2, fullgraph=True, backend="aot_eager"
@@ -168,16 +168,16 @@ def test_compiles_without_a_graph_break(device, by_kernel, monkeypatch):
 
 
 def test_operator_obeys_its_contract(kernel, device):
-    operator = torch.ops.pitstop.dsepconv.default
+    registered = torch.ops.pitstop.dsepconv.default
     checks = ("test_schema", "test_autograd_registration", "test_faketensor")
     made = tensors((1, 1, 2, 3, 2), device)
-    torch.library.opcheck(operator, tuple(made), test_utils=checks)
+    torch.library.opcheck(registered, tuple(made), test_utils=checks)
     odd = [each.detach().transpose(2, 3).contiguous().transpose(2, 3) for each in made]
     odd[0] = odd[0].expand(1, 2, -1, -1)
-    torch.library.opcheck(operator, tuple(odd), test_utils=checks)
+    torch.library.opcheck(registered, tuple(odd), test_utils=checks)
     backward = torch.ops.pitstop.dsepconv_backward.default
     needs = [True] * len(odd)
-    grad = torch.randn_like(operator(*odd)).transpose(2, 3).contiguous().transpose(2, 3)
+    grad = torch.randn_like(registered(*odd)).transpose(2, 3).contiguous().transpose(2, 3)
     torch.library.opcheck(backward, (grad, odd, needs), test_utils=checks)
 
 

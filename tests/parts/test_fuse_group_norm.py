@@ -9,7 +9,7 @@ from torch import nn
 
 from pitstop.parts import fuse_group_norm
 
-part = sys.modules["pitstop.parts.fuse_group_norm"]
+part = sys.modules["pitstop.parts.group_norm.fuse_group_norm"]
 
 
 def swish(x):

@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 
 from pitstop.parts import group_norm_silu
-from pitstop.parts.group_norm_silu import group_norm_silu_twin
+from pitstop.parts.group_norm.group_norm_silu import group_norm_silu_twin
 
 pytest.importorskip("triton")
-operator = importlib.import_module("pitstop.parts.group_norm_operator")
-small = importlib.import_module("pitstop.parts.group_norm_whole")
-launching = importlib.import_module("pitstop.parts.group_norm_launch")
-part = sys.modules["pitstop.parts.group_norm_silu"]
+operator = importlib.import_module("pitstop.parts.group_norm.operator")
+small = importlib.import_module("pitstop.parts.group_norm.whole")
+launching = importlib.import_module("pitstop.parts.group_norm.launch")
+part = sys.modules["pitstop.parts.group_norm.group_norm_silu"]
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 # shape, groups, channels-last, dtype, what else is given
 GRID = [

@@ -2,8 +2,8 @@
 import pytest
 import torch
 
-from pitstop.parts.tile_quality import psnr, seam
-from pitstop.parts.tiles import Grid, cut
+from pitstop.parts.tiled.quality import psnr, seam
+from pitstop.parts.tiled.tiles import Grid, cut
 
 GRID = Grid(cut(40, 16, 4), cut(30, 16, 4))
 SCALE = 4

@@ -7,18 +7,19 @@ import torch
 from torch import nn
 
 from pitstop.core.errors import PitstopError
-from pitstop.parts import accelerate_vae, shared_norms
-from pitstop.parts.middle_attention import averaged
-from pitstop.parts.peak import peak_of
-from pitstop.parts.shared_norms import (
+from pitstop.parts import accelerate_vae
+from pitstop.parts.group_norm import shared_norms
+from pitstop.parts.group_norm.shared_norms import (
     Sample,
     SharedNorms,
     _statistics,
     scale_shift,
     scale_shift_twin,
 )
-from pitstop.parts.tile_quality import psnr, seam
-from pitstop.parts.tiled_vae import TiledVae, Tiling, adapt, enable_tiling
+from pitstop.parts.peak import peak_of
+from pitstop.parts.tiled.quality import psnr, seam
+from pitstop.parts.tiled.tiled_vae import TiledVae, Tiling, adapt, enable_tiling
+from pitstop.parts.vae.middle_attention import averaged
 from pitstop.workloads.tiled_vae.model import VaeConfig, VideoVae
 
 CPU = torch.device("cpu")
@@ -236,7 +237,7 @@ def test_known_statistics_by_kernel_equal_the_twin(monkeypatch, device):
 def test_keys_are_averaged_only_in_large_pictures(monkeypatch):
     x = torch.randn(1, 2, 9, 12)
     assert averaged(x) is x
-    monkeypatch.setattr("pitstop.parts.middle_attention.MOST_KEYS", 30)
+    monkeypatch.setattr("pitstop.parts.vae.middle_attention.MOST_KEYS", 30)
     assert averaged(x).shape == (1, 2, 5, 6)
 
 

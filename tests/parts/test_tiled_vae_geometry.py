@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pitstop.core.errors import PitstopError
-from pitstop.parts.blend import Bands, Edge, weights
-from pitstop.parts.sampling import shares
-from pitstop.parts.tiles import Grid, cut, grids
+from pitstop.parts.tiled.blend import Bands, Edge, weights
+from pitstop.parts.tiled.sampling import shares
+from pitstop.parts.tiled.tiles import Grid, cut, grids
 
 
 @st.composite

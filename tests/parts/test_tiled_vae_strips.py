@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pitstop.parts import accelerate_vae
-from pitstop.parts.codecs import codec_of
-from pitstop.parts.strips import cut_strips, in_strips
-from pitstop.parts.tile_costs import Costs, Need
-from pitstop.parts.tile_plan import Wish, make_plan
-from pitstop.parts.tiled_vae import TiledVae, Tiling
+from pitstop.parts.tiled.costs import Costs, Need
+from pitstop.parts.tiled.plan import Wish, make_plan
+from pitstop.parts.tiled.strips import cut_strips, in_strips
+from pitstop.parts.tiled.tiled_vae import TiledVae, Tiling
+from pitstop.parts.vae.codecs import codec_of
 from pitstop.workloads.tiled_vae.model import VaeConfig, VideoVae
 
 

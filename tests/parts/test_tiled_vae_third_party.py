@@ -6,8 +6,8 @@ import torch
 
 from pitstop.core.errors import PitstopError
 from pitstop.parts import TiledVae, Tiling, adapt
-from pitstop.parts.codecs import PhaseMemory
-from pitstop.parts.tile_quality import psnr
+from pitstop.parts.tiled.quality import psnr
+from pitstop.parts.vae.codecs import PhaseMemory
 from pitstop.workloads.tiled_vae.model import VaeConfig, VideoVae
 
 diffusers = pytest.importorskip("diffusers")

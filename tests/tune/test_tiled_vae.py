@@ -8,7 +8,7 @@ import torch
 
 from pitstop.core.evidence import Evidence, Step
 from pitstop.core.finding import Finding
-from pitstop.parts.tile_quality import psnr
+from pitstop.parts.tiled.quality import psnr
 from pitstop.tune.change import Facts, find_change
 from pitstop.tune.changes.tiled_vae import _tile, vae_around
 from pitstop.tune.patch.patch import make_patch

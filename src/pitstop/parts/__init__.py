@@ -1,18 +1,19 @@
 """Fast parts, usable alone: a kernel, a plain-PyTorch twin, and the swap that puts it in place.
 
-``dsepconv`` is a module, so that one changed import serves code written for
-``cupy_module.dsepconv``; ``TiledVae`` is a class with its ``Tiling``; the others are functions.
+``dsepconv`` is a package with a function of that name, so that one changed import serves code
+written for ``cupy_module.dsepconv``; ``TiledVae`` is a class with its ``Tiling``; the others are
+functions. The folders ``dsepconv``, ``group_norm``, ``vae``, ``tiled``, ``attention``, ``windows``,
+``graphs``, ``checkpoints``, ``cache``, ``memory``, ``reuse`` and ``nan_guard`` open with a map.
 """
 
 from pitstop.parts import dsepconv
-from pitstop.parts.accelerate_vae import accelerate_vae
 from pitstop.parts.attention import fuse_attention
 from pitstop.parts.cache.ram_cache import RamCache, ram_cache
 from pitstop.parts.checkpoints import selective_checkpoints
 from pitstop.parts.ema import ema_update
-from pitstop.parts.fuse_group_norm import fuse_group_norm
 from pitstop.parts.graphs import graphed
-from pitstop.parts.group_norm_silu import group_norm_silu
+from pitstop.parts.group_norm.fuse_group_norm import fuse_group_norm
+from pitstop.parts.group_norm.group_norm_silu import group_norm_silu
 from pitstop.parts.memory.estimate import MemoryEstimate, memory_estimate
 from pitstop.parts.merge_groups import merge_groups
 from pitstop.parts.nan_guard.guard import GuardEvent, NanGuard, NotFiniteError, nan_guard
@@ -20,7 +21,8 @@ from pitstop.parts.reuse.batched_calls import batched, reused
 from pitstop.parts.reuse.encoded_once import EncodedOnce, encoded_once
 from pitstop.parts.reuse.weighted import weighted
 from pitstop.parts.shared_pipelines import pictures_of_seeds, shared_pipelines
-from pitstop.parts.tiled_vae import TiledVae, Tiling, adapt, enable_tiling
+from pitstop.parts.tiled.tiled_vae import TiledVae, Tiling, adapt, enable_tiling
+from pitstop.parts.vae.accelerate_vae import accelerate_vae
 
 __all__ = [
     "EncodedOnce",

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from pitstop.parts.codecs import Codec
+from pitstop.parts.vae.codecs import Codec
 
 
 class WeightsOffload:

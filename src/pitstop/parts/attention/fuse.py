@@ -18,7 +18,7 @@ from torch import nn
 
 from pitstop.parts.attention.pattern import NAME, rewritten
 from pitstop.parts.attention.scores import scores
-from pitstop.parts.fuse_group_norm import Exchanged, Step, Undo
+from pitstop.parts.group_norm.fuse_group_norm import Exchanged, Step, Undo
 
 FOREIGN = ("torch", "pitstop", "builtins", "numpy", "einops")  # nothing is written out in these
 

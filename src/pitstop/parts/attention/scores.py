@@ -20,7 +20,7 @@ from torch import nn
 from pitstop import internals
 from pitstop.parts.attention import equation
 from pitstop.parts.attention.recipe import NOTES, PRODUCTS, Noted, Recipe
-from pitstop.parts.fuse_group_norm import is_plain
+from pitstop.parts.group_norm.fuse_group_norm import is_plain
 from pitstop.parts.record import is_transformed
 from pitstop.parts.windows.attention import RUNS
 from pitstop.parts.windows.ways import Way, call_of, choose

@@ -61,7 +61,7 @@ def _instead(
 ) -> Any:
     """Ours, where it computes the same; else what was there."""
     from pitstop.parts import dsepconv as ours  # noqa: PLC0415 needs torch
-    from pitstop.parts.dsepconv_alike import computes_the_same, fits  # noqa: PLC0415 likewise
+    from pitstop.parts.dsepconv.alike import computes_the_same, fits  # noqa: PLC0415 likewise
 
     if named or len(given) != FIELDS or not fits(given):
         return original(*given, **named)

@@ -21,7 +21,7 @@ def fused_group_norm(script: "Script") -> None:
     """
 
     def set_up(module: Any) -> None:
-        from pitstop.parts.fuse_group_norm import fuse_group_norm  # noqa: PLC0415 needs Triton
+        from pitstop.parts.group_norm.fuse_group_norm import fuse_group_norm  # noqa: PLC0415 needs Triton
 
         undo = fuse_group_norm(module)
         swapped = len(undo.steps)

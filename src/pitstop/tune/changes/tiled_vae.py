@@ -53,7 +53,7 @@ def tiled_vae(script: "Script") -> None:
 
 def vae_around(module: Any, kind: Any) -> Any:
     """The VAE that a module is or belongs to: ``vae.decode`` calls its parts alone."""
-    from pitstop.parts.codecs import codec_of  # noqa: PLC0415 needs torch
+    from pitstop.parts.vae.codecs import codec_of  # noqa: PLC0415 needs torch
 
     for each in gc.get_objects():
         if not issubclass(type(each), kind) or not hasattr(each, "decoder"):

@@ -8,14 +8,14 @@ import torch
 from torch import nn
 
 from pitstop.core.errors import PitstopError
-from pitstop.parts.blend import Bands, Edge
-from pitstop.parts.codecs import Memory, remembering
-from pitstop.parts.sampling import Share, shares
-from pitstop.parts.shared_norms import SharedNorms
-from pitstop.parts.stages import Run, Stage, joined
-from pitstop.parts.strips import in_strips
-from pitstop.parts.tile_plan import Plan
-from pitstop.parts.tiles import Grid
+from pitstop.parts.group_norm.shared_norms import SharedNorms
+from pitstop.parts.tiled.blend import Bands, Edge
+from pitstop.parts.tiled.plan import Plan
+from pitstop.parts.tiled.sampling import Share, shares
+from pitstop.parts.tiled.strips import in_strips
+from pitstop.parts.tiled.tiles import Grid
+from pitstop.parts.vae.codecs import Memory, remembering
+from pitstop.parts.vae.stages import Run, Stage, joined
 
 
 @dataclass(frozen=True, slots=True)

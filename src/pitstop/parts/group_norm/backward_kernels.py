@@ -11,7 +11,7 @@ gradient of x is ``scale * (g - mean(g) - z * mean(g * z))``, the means over the
 import triton
 import triton.language as tl
 
-from pitstop.parts.group_norm_kernels import per_channel, tile_of
+from pitstop.parts.group_norm.kernels import per_channel, tile_of
 
 
 @triton.jit

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pitstop.parts.tiles import Grid
+from pitstop.parts.tiled.tiles import Grid
 
 
 @dataclass(frozen=True, slots=True)

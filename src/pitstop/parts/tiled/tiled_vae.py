@@ -29,15 +29,15 @@ from torch import nn
 
 from pitstop.core.errors import PitstopError
 from pitstop.core.units import binary_bytes
-from pitstop.parts.codecs import Codec, Memory, adapt, codec_of
-from pitstop.parts.fuse_group_norm import Undo, probe
-from pitstop.parts.shared_norms import SharedNorms
-from pitstop.parts.stage_costs import FARTHEST, MOST_REACH, border_reach, measure_costs
-from pitstop.parts.tile_batch import best_batch
-from pitstop.parts.tile_costs import Costs
-from pitstop.parts.tile_plan import Plan, Wish, make_plan
-from pitstop.parts.tile_run import Job, Way, chunk_frames
-from pitstop.parts.tiling import Tiling, check_tiling
+from pitstop.parts.group_norm.fuse_group_norm import Undo, probe
+from pitstop.parts.group_norm.shared_norms import SharedNorms
+from pitstop.parts.tiled.batch import best_batch
+from pitstop.parts.tiled.costs import Costs
+from pitstop.parts.tiled.plan import Plan, Wish, make_plan
+from pitstop.parts.tiled.run import Job, Way, chunk_frames
+from pitstop.parts.tiled.stage_costs import FARTHEST, MOST_REACH, border_reach, measure_costs
+from pitstop.parts.tiled.tiling import Tiling, check_tiling
+from pitstop.parts.vae.codecs import Codec, Memory, adapt, codec_of
 from pitstop.parts.weights_offload import WeightsOffload
 
 __all__ = ["Memory", "TiledVae", "Tiling", "adapt", "enable_tiling"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from pitstop.core.errors import PitstopError
 from pitstop.core.units import binary_bytes, count
-from pitstop.parts.tile_costs import Costs, Step
-from pitstop.parts.tiles import Axis, Grid, cut, grids
+from pitstop.parts.tiled.costs import Costs, Step
+from pitstop.parts.tiled.tiles import Axis, Grid, cut, grids
 
 SMALLEST = 16  # cells: below this a tile is mostly overlap
 MARGIN = 1.04  # kernels choose other workspaces at other sizes

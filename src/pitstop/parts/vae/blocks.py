@@ -13,8 +13,13 @@ import torch
 from torch import nn
 
 from pitstop import internals
-from pitstop.parts.fuse_group_norm import PROBE_TOLERANCE, FusedGroupNorm, is_plain, probe
-from pitstop.parts.vae_functions import FLASH_HEAD, add_biases, attend, fold_upsample
+from pitstop.parts.group_norm.fuse_group_norm import (
+    PROBE_TOLERANCE,
+    FusedGroupNorm,
+    is_plain,
+    probe,
+)
+from pitstop.parts.vae.functions import FLASH_HEAD, add_biases, attend, fold_upsample
 
 PROBE_SIDE = 8  # pixels; the probe only has to tell one function from another
 Forward = Callable[..., torch.Tensor]

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import torch
 
-from pitstop.parts.shared_norms import Sample, SharedNorms, UnknownNorm
-from pitstop.parts.stages import Stage
+from pitstop.parts.group_norm.shared_norms import Sample, SharedNorms, UnknownNorm
+from pitstop.parts.vae.stages import Stage
 
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import torch
 
-from pitstop.parts import group_norm_backward_kernels as backward_kernels
-from pitstop.parts import group_norm_kernels as kernels
 from pitstop.parts import layout
-from pitstop.parts.group_norm_whole import whole
+from pitstop.parts.group_norm import backward_kernels, kernels
+from pitstop.parts.group_norm.whole import whole
 from pitstop.parts.launch import SIGNATURES, Launch, index_of
 
 Maybe = torch.Tensor | None

@@ -28,9 +28,9 @@ def add_biases(
     recorded = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
     if recorded or not _kernel_runs(x):
         return add_biases_twin(x, residual, bias, residual_bias, scale)
-    from pitstop.parts import vae_kernels  # noqa: PLC0415 (needs triton)
-    from pitstop.parts.group_norm_launch import plan  # noqa: PLC0415
+    from pitstop.parts.group_norm.launch import plan  # noqa: PLC0415
     from pitstop.parts.layout import strides_of  # noqa: PLC0415
+    from pitstop.parts.vae import kernels  # noqa: PLC0415 (needs triton)
 
     strides = strides_of(x)
     if strides is None or x.numel() == 0:
@@ -41,7 +41,7 @@ def add_biases(
     others = (residual, bias, residual_bias)
     types = [None if each is None else each.dtype for each in others]
     launch(
-        *(vae_kernels.add_kernel, grid.programs, grid.warps, (grid, scale, x.dtype, *types)),
+        *(kernels.add_kernel, grid.programs, grid.warps, (grid, scale, x.dtype, *types)),
         (x, *others),
         *(grid.channels, grid.length, grid.chunk, float(scale), *strides),
         *(residual is not None, bias is not None, residual_bias is not None),
@@ -111,12 +111,12 @@ def _(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tens
 
 def softmax_rows(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Softmax of each row of an fp32 matrix, rounded to ``dtype`` as it is written."""
-    from pitstop.parts import vae_kernels  # noqa: PLC0415 (needs triton)
+    from pitstop.parts.vae import kernels  # noqa: PLC0415 (needs triton)
 
     weights = torch.empty_like(scores, dtype=dtype)
     grid = (scores.shape[0], 1, 1)
     launch(
-        *(vae_kernels.softmax_kernel, grid, SOFTMAX_WARPS, (scores.shape[1], dtype)),
+        *(kernels.softmax_kernel, grid, SOFTMAX_WARPS, (scores.shape[1], dtype)),
         *((scores, weights), scores.shape[1], SOFTMAX_BLOCK),
     )
     return weights

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from pitstop.parts.group_norm_twin import group_norm_silu_twin
+from pitstop.parts.group_norm.twin import group_norm_silu_twin
 from pitstop.parts.layout import like
 from pitstop.parts.record import is_transformed, recorded, twice_differentiable
 
@@ -99,7 +99,7 @@ def _twin(
 @cache
 def _launching() -> Any:
     """The module that needs Triton, imported when a kernel first runs."""
-    return importlib.import_module("pitstop.parts.group_norm_launch")
+    return importlib.import_module("pitstop.parts.group_norm.launch")
 
 
 class _FunctionGroupNorm(torch.autograd.Function):

@@ -7,7 +7,7 @@ In channels-last it is slower still. A VAE decoder spends more than half of its 
 What is fused: a first kernel takes the statistics, split over the whole chip, as means and squared
 deviations of chunks; a tiny second one merges them (Chan's formula, no E[x^2] - E[x]^2); a third
 normalises, scales, shifts, applies SiLU, adds the residual and rounds once. The backward has the
-same shape: sums, merge, apply. Small groups take one launch, a program each (``group_norm_whole``):
+same shape: sums, merge, apply. Small groups take one launch, a program each (``whole``):
 there the CPU's time counts, not the chip's; what is small and learns is left to PyTorch. A
 convolution's bias can be passed as ``channel_bias``: it moves the mean of a channel and nothing
 else, so it is folded into the statistics and costs no pass.
@@ -28,8 +28,8 @@ from math import prod
 
 import torch
 
-from pitstop.parts.group_norm_operator import normalise
-from pitstop.parts.group_norm_twin import group_norm_silu_twin
+from pitstop.parts.group_norm.operator import normalise
+from pitstop.parts.group_norm.twin import group_norm_silu_twin
 from pitstop.parts.launch import HAS_TRITON, KERNEL_TYPES, SIGNATURES
 
 __all__ = ["group_norm_silu", "group_norm_silu_twin"]

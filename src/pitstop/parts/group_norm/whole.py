@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
-from pitstop.parts import group_norm_kernels as kernels
 from pitstop.parts import layout
+from pitstop.parts.group_norm import kernels
 from pitstop.parts.launch import Launch, index_of
 
 Maybe = torch.Tensor | None

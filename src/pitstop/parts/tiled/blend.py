@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pitstop.parts.tiles import Axis
+from pitstop.parts.tiled.tiles import Axis
 
 
 @dataclass(frozen=True, slots=True)

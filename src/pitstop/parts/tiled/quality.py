@@ -2,7 +2,7 @@
 
 import torch
 
-from pitstop.parts.tiles import Grid
+from pitstop.parts.tiled.tiles import Grid
 
 ROUNDING = 1e-12  # of the mean square: below this there is no error to speak of
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from pitstop.parts.dsepconv import dsepconv
+from pitstop.parts.dsepconv.operator import dsepconv
 
 HEIGHT, WIDTH, SAMPLES = 9, 7, 2  # of the trial
 REACH = 4.0  # pixels that samples move by, usually

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from pitstop.core.errors import PitstopError
-from pitstop.parts.middle_attention import SCORE_BYTES, whole_picture
-from pitstop.parts.stages import Run, Stage, chain, halo_of
+from pitstop.parts.vae.middle_attention import SCORE_BYTES, whole_picture
+from pitstop.parts.vae.stages import Run, Stage, chain, halo_of
 
 PLAIN_PARTS = {"resnets", "upsamplers", "downsamplers"}  # more in a block: it attends as well
 

@@ -7,8 +7,8 @@ margins cost and hardly a gap between blocks is wider than what a picture shows.
 
 from dataclasses import dataclass
 
-from pitstop.parts.shared_norms import Sample
-from pitstop.parts.tiles import Grid
+from pitstop.parts.group_norm.shared_norms import Sample
+from pitstop.parts.tiled.tiles import Grid
 
 LATTICE = (0.7548776662466927, 0.5698402909980532)  # spreads any number of points evenly in 2-D
 BLOCK = (16, 32)  # cells: a margin of 1 around it costs a fifth

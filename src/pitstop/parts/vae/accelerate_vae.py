@@ -26,10 +26,10 @@ import torch
 from torch import nn
 
 from pitstop import internals
-from pitstop.parts import vae_blocks
-from pitstop.parts.causal_blocks import accelerate_causal
-from pitstop.parts.exchange_trial import Clock, Run, Trial, decodings, fastest_ms
-from pitstop.parts.fuse_group_norm import Undo, fuse_group_norm, subclass, swap_class
+from pitstop.parts.group_norm.fuse_group_norm import Undo, fuse_group_norm, subclass, swap_class
+from pitstop.parts.vae import blocks
+from pitstop.parts.vae.causal_blocks import accelerate_causal
+from pitstop.parts.vae.exchange_trial import Clock, Run, Trial, decodings, fastest_ms
 
 Exchanges = Iterator[tuple[str, Callable[[], Undo]]]
 
@@ -58,11 +58,11 @@ def _exchanges(vae: nn.Module, compiled: bool) -> Exchanges:
     """Every step that may fit, in an order in which each finds what it needs."""
     yield "fused norm", lambda: fuse_group_norm(vae)
     yield "channels-last", lambda: _channels_last(vae)
-    biases = vae_blocks.residual_block, vae_blocks.residual_forward
+    biases = blocks.residual_block, blocks.residual_forward
     yield from _blocks(vae, "one pass for biases and residual", *biases)
-    folded = vae_blocks.upsample_block, vae_blocks.upsample_forward
+    folded = blocks.upsample_block, blocks.upsample_forward
     yield from _blocks(vae, "upsampling folded into its convolution", *folded)
-    wide = vae_blocks.attention_block, vae_blocks.attention_forward
+    wide = blocks.attention_block, blocks.attention_forward
     yield from _blocks(vae, "attention of the wide head", *wide)
     yield "attention of diffusers' wide head", lambda: _attention_processors(vae)
     yield "causal blocks", lambda: accelerate_causal(vae)
@@ -74,7 +74,7 @@ def _blocks(
     vae: nn.Module,
     name: str,
     fits: Callable[[nn.Module], bool],
-    make: Callable[[vae_blocks.Forward], vae_blocks.Forward],
+    make: Callable[[blocks.Forward], blocks.Forward],
 ) -> Exchanges:
     """One step for each class of block."""
     kinds = dict.fromkeys(type(each) for each in vae.modules() if fits(each))
@@ -98,7 +98,7 @@ def _exchange(
     vae: nn.Module,
     kind: Any,
     fits: Callable[[nn.Module], bool],
-    make: Callable[[vae_blocks.Forward], vae_blocks.Forward],
+    make: Callable[[blocks.Forward], blocks.Forward],
 ) -> Undo:
     """Give every block of a class that fits, and agrees on a trial, the new forward."""
     steps = []
@@ -106,7 +106,7 @@ def _exchange(
     for block in [each for each in vae.modules() if type(each) is kind]:
         if "forward" in vars(block) or not fits(block):
             continue
-        if vae_blocks.agree(block, kind.forward, new):
+        if blocks.agree(block, kind.forward, new):
             steps.append(swap_class(block, subclass(kind, new)))
             steps.append(_forget(block))
     return Undo(tuple(steps))
@@ -117,12 +117,12 @@ def _forget(block: nn.Module) -> Callable[[], None]:
 
 
 def _attention_processors(vae: nn.Module) -> Undo:
-    return Undo(tuple(_set_processor(each) for each in vae.modules() if vae_blocks.wide_head(each)))
+    return Undo(tuple(_set_processor(each) for each in vae.modules() if blocks.wide_head(each)))
 
 
 def _set_processor(block: Any) -> Undo:
     old = block.processor
-    block.set_processor(vae_blocks.WideHeadProcessor(old))
+    block.set_processor(blocks.WideHeadProcessor(old))
     return Undo((lambda: block.set_processor(old),))
 
 

@@ -1,4 +1,4 @@
-"""Triton kernels of the deformable separable convolution; ``dsepconv.py`` has the essay.
+"""Triton kernels of the deformable separable convolution; the package has the essay.
 
 One program owns ``BLOCK`` neighbouring pixels of one sample and walks over the F x F taps. The
 five fields are read once, coalesced; the image is gathered through L1, where the 4 corners of

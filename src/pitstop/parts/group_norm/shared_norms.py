@@ -26,8 +26,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from pitstop.parts.fuse_group_norm import FusedGroupNorm, KernelGroupNorm, Undo
-from pitstop.parts.group_norm_silu import group_norm_silu
+from pitstop.parts.group_norm.fuse_group_norm import FusedGroupNorm, KernelGroupNorm, Undo
+from pitstop.parts.group_norm.group_norm_silu import group_norm_silu
 from pitstop.parts.launch import HAS_TRITON, KERNEL_TYPES, launch
 
 Maybe = torch.Tensor | None
@@ -218,7 +218,7 @@ def _places(sample: Sample, height: int, width: int) -> list[tuple[slice, slice]
 
 def _statistics(x: torch.Tensor, groups: int, eps: float, bias: Maybe) -> Statistics:
     if _kernel_runs(x):
-        from pitstop.parts.group_norm_launch import statistics_of  # noqa: PLC0415 (needs triton)
+        from pitstop.parts.group_norm.launch import statistics_of  # noqa: PLC0415 (needs triton)
 
         centre, scale = statistics_of(x, bias, groups, eps)
         return Statistics(
@@ -273,8 +273,8 @@ def scale_shift(
     if not _kernel_runs(x) or x.numel() == 0:
         y = scale_shift_twin(x, gain, offset, silu)
         return y if out is None else out.copy_(y)
-    from pitstop.parts import tile_kernels  # noqa: PLC0415 (needs triton)
-    from pitstop.parts.group_norm_launch import plan  # noqa: PLC0415
+    from pitstop.parts.group_norm import shared_kernels  # noqa: PLC0415 (needs triton)
+    from pitstop.parts.group_norm.launch import plan  # noqa: PLC0415
     from pitstop.parts.layout import strides_of  # noqa: PLC0415
 
     y = torch.empty_like(x) if out is None else out
@@ -286,7 +286,7 @@ def scale_shift(
     repeats = gain.shape[0]
     key = (grid, x.dtype, repeats, silu)
     launch(
-        *(tile_kernels.affine_kernel, grid.programs, grid.warps, key, (x, gain, offset, y)),
+        *(shared_kernels.affine_kernel, grid.programs, grid.warps, key, (x, gain, offset, y)),
         *(grid.channels, grid.length, grid.chunk, repeats),
         *(*strides, silu, grid.block_s, grid.block_c),
     )

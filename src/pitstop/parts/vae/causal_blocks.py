@@ -17,10 +17,16 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from pitstop.parts.fuse_group_norm import PROBE_TOLERANCE, Undo, probe, subclass, swap_class
-from pitstop.parts.middle_attention import attend_in_place
-from pitstop.parts.shared_norms import take_part
-from pitstop.parts.vae_functions import HALF_TYPES, add_biases
+from pitstop.parts.group_norm.fuse_group_norm import (
+    PROBE_TOLERANCE,
+    Undo,
+    probe,
+    subclass,
+    swap_class,
+)
+from pitstop.parts.group_norm.shared_norms import take_part
+from pitstop.parts.vae.functions import HALF_TYPES, add_biases
+from pitstop.parts.vae.middle_attention import attend_in_place
 
 LAYOUT = torch.channels_last_3d
 PLAIN = torch.contiguous_format  # on the CPU, where 3-D convolutions know no other layout

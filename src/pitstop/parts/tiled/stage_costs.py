@@ -6,12 +6,12 @@ from functools import partial
 import torch
 
 from pitstop.core.errors import PitstopError
-from pitstop.parts.codecs import Memory, remembering
-from pitstop.parts.fuse_group_norm import probe
+from pitstop.parts.group_norm.fuse_group_norm import probe
+from pitstop.parts.group_norm.shared_norms import Sample, SharedNorms
 from pitstop.parts.peak import peak_of
-from pitstop.parts.shared_norms import Sample, SharedNorms
-from pitstop.parts.stages import Run, Stage
-from pitstop.parts.tile_costs import Costs, line
+from pitstop.parts.tiled.costs import Costs, line
+from pitstop.parts.vae.codecs import Memory, remembering
+from pitstop.parts.vae.stages import Run, Stage
 
 PROBES = {"cuda": (32, 64), "cpu": (8, 16)}  # cells: two edges; more on a GPU, where it is cheap
 FARTHEST = 12  # cells: how far a border is looked for

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from pitstop.parts.vae_functions import attend
+from pitstop.parts.vae.functions import attend
 
 MOST_KEYS = 65536  # 2048 x 2048 pixels at 8 per cell: exact up to there
 SCORES = 1 << 25  # scores at a time: 200 MB in fp32 and half precision; twice that gains 6 %

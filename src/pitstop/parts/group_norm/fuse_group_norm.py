@@ -20,8 +20,8 @@ import torch
 from torch import nn
 
 from pitstop import internals
-from pitstop.parts.group_norm_silu import group_norm_silu
-from pitstop.parts.silu_rewrite import forward_with_silu
+from pitstop.parts.group_norm.group_norm_silu import group_norm_silu
+from pitstop.parts.group_norm.silu_rewrite import forward_with_silu
 
 Step = Callable[[], None]
 PROBE_TOLERANCE = 2e-2  # relative; bf16 weights round to 4e-3, another function is off by far more

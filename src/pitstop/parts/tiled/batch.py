@@ -7,9 +7,9 @@ from dataclasses import replace
 import torch
 
 from pitstop.core.errors import PitstopError
-from pitstop.parts.tile_costs import Costs
-from pitstop.parts.tile_plan import Plan, Wish, make_plan
-from pitstop.parts.tile_run import Way
+from pitstop.parts.tiled.costs import Costs
+from pitstop.parts.tiled.plan import Plan, Wish, make_plan
+from pitstop.parts.tiled.run import Way
 
 WORTH_IT = 0.97  # of the time per tile: less gain is noise
 ROUNDS = 3

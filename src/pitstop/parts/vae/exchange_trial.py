@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pitstop.parts.fuse_group_norm import Exchanged, Undo
+from pitstop.parts.group_norm.fuse_group_norm import Exchanged, Undo
 
 Run = Callable[[], object]
 Clock = Callable[[Run], float]  # milliseconds of one run
