@@ -89,7 +89,7 @@ class EncodedOnce:
         device = _device((*inputs, *named.values())) or self._made_on
         kept = [found[name] for name in names]
         whole = results.joined(kept) if len(kept) > 1 else kept[0]
-        return results.changed(whole, lambda each: each.to(device, copy=True))
+        return results.changed(whole, lambda each: each.to(device, copy=len(kept) == 1))
 
     def release(self) -> None:
         """Forget the module, so that its memory is free; from now on only hits are answered."""

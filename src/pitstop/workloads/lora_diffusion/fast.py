@@ -8,10 +8,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from accelerate.utils import set_seed
-from diffusers import AutoencoderKL, FluxPipeline
+from diffusers import AutoencoderKL
 from peft.tuners.tuners_utils import BaseTunerLayer
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
+
+from pitstop.parts import encoded_once, pictures_of_seeds
 
 from .config import TrainConfig, parse_arguments
 from .data import StyleDataset, prepare
@@ -31,12 +33,25 @@ class ResidentLatents(StyleDataset):
         return [vae.encode(each).latent_dist.sample()[0] for each in pictures]
 
 
+class Captions(nn.Module):
+    """Both frozen encoders as one: captions in, embeddings of tokens and of the whole out."""
+
+    def __init__(self, trainer: FluxTrainer) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleList(trainer.text_encoders)
+        self.trainer = trainer
+
+    def forward(self, captions: list[str]) -> tuple[Tensor, Tensor]:
+        """As found."""
+        return FluxTrainer.encode_prompts(self.trainer, captions)[:2]
+
+
 class Trainer(FluxTrainer):
     """Encodes each caption once, and generates all validation images at once."""
 
     def __init__(self, config: TrainConfig, folder: Path, out: Path, device: str | None) -> None:
         super().__init__(config, folder, out, device)
-        self.texts: dict[str, tuple[Tensor, Tensor]] = {}
+        self.texts = encoded_once(Captions(self).eval(), rows=True, on=self.device)
         self.prompt = f"{PROMPT}, <{config.style}-style>"
         leave_inputs_alone(self.transformer)
 
@@ -88,28 +103,16 @@ class Trainer(FluxTrainer):
         captions = sorted({self.prompt, *(caption for _, caption in items)})
         size = self.config.train_batch_size
         for start in range(0, len(captions), size):
-            some = captions[start : start + size]
-            prompt_embeds, pooled_embeds, _ = super().encode_prompts(some)
-            self.texts |= {
-                caption: (prompt_embeds[place], pooled_embeds[place])
-                for place, caption in enumerate(some)
-            }
+            self.texts(captions[start : start + size])
+        self.texts.release()
         self.text_encoders = (None, None)
-        self.pipeline = FluxPipeline(
-            scheduler=self.pipeline.scheduler,
-            vae=self.vae,
-            text_encoder=None,
-            tokenizer=None,
-            text_encoder_2=None,
-            tokenizer_2=None,
-            transformer=self.transformer,
-        )
+        self.pipeline.register_modules(text_encoder=None, text_encoder_2=None)
         self.pipeline.set_progress_bar_config(disable=True)
 
     def encode_prompts(self, prompts: list[str]) -> Text:
         """What the two frozen encoders have said about the captions."""
-        prompt_embeds, pooled_embeds = zip(*(self.texts[each] for each in prompts), strict=True)
-        return torch.stack(prompt_embeds), torch.stack(pooled_embeds), self.text_ids
+        prompt_embeds, pooled_embeds = self.texts(prompts)
+        return prompt_embeds, pooled_embeds, self.text_ids
 
     @cached_property
     def text_ids(self) -> Tensor:
@@ -153,17 +156,20 @@ class Trainer(FluxTrainer):
     def generate_images(self, step: int) -> None:
         """Pictures for the style's trigger phrase, to the log and as files."""
         config, count = self.config, self.config.num_validation_images
-        prompt_embeds, pooled_embeds, _ = self.encode_prompts([self.prompt] * count)
+        prompt_embeds, pooled_embeds, _ = self.encode_prompts([self.prompt])
         with self.accelerator.autocast():
-            images = self.pipeline(
+            images = pictures_of_seeds(
+                self.pipeline,
+                None,
+                range(count),
+                at_once=count,
                 prompt_embeds=prompt_embeds,
                 pooled_prompt_embeds=pooled_embeds,
                 height=config.resolution,
                 width=config.resolution,
                 num_inference_steps=config.num_inference_steps,
                 guidance_scale=config.guidance_scale,
-                generator=[torch.Generator().manual_seed(number) for number in range(count)],
-            ).images
+            )
         self.out.joinpath("validation").mkdir(parents=True, exist_ok=True)
         for number, image in enumerate(images):
             image.save(self.out / "validation" / f"step_{step:06d}_{number}.png")
