@@ -11,6 +11,7 @@ from pitstop.parts.attention import fuse_attention
 from pitstop.parts.cache.ram_cache import RamCache, ram_cache
 from pitstop.parts.checkpoints import selective_checkpoints
 from pitstop.parts.ema import ema_update
+from pitstop.parts.fast_decode import fast_decode
 from pitstop.parts.graphs import graphed
 from pitstop.parts.group_norm.fuse_group_norm import fuse_group_norm
 from pitstop.parts.group_norm.group_norm_silu import group_norm_silu
@@ -40,6 +41,7 @@ __all__ = [
     "ema_update",
     "enable_tiling",
     "encoded_once",
+    "fast_decode",
     "fuse_attention",
     "fuse_group_norm",
     "graphed",
