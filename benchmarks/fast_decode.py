@@ -1,6 +1,6 @@
 """Crops of pictures in a real DataLoader, by ``fast_decode`` and by decoding whole pictures.
 
-    python benchmarks/fast_decode.py [--pictures 48] [--rounds 7] [--workers 1]
+    python benchmarks/fast_decode.py [--pictures 16] [--rounds 7] [--workers 1]
 
 Random crops of PNG and JPEG files, and ``size`` for a training at 224. Rounds alternate within one
 process. Milliseconds a sample are the middle of the rounds, with their range; the ratio is the
@@ -88,7 +88,7 @@ def alike(ours: Any, whole: Any) -> str:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--pictures", type=int, default=48)
+    parser.add_argument("--pictures", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--workers", type=int, default=1)
     asked = parser.parse_args()
@@ -102,12 +102,13 @@ def main() -> None:
             for loader in loaders:
                 epoch(loader)
             rounds = [(epoch(loaders[0]), epoch(loaders[1])) for _ in range(asked.rounds)]
+            numbers = alike(ways[1], ways[0])
         whole, ours = zip(*rounds, strict=True)
         ratio = median(a / b for a, b in rounds)
         shown = [f"{median(each):6.2f} ({min(each):.1f}-{max(each):.1f})" for each in (whole, ours)]
         print(
             f"{picture[0]}x{picture[1]:<5} {kind} {crop:5} {size or '-':>5}  "
-            f"{shown[0]:18} {shown[1]:18} {ratio:5.2f}x  {alike(ways[1], ways[0])}",
+            f"{shown[0]:18} {shown[1]:18} {ratio:5.2f}x  {numbers}",
             flush=True,
         )
 

@@ -31,5 +31,6 @@ def full_frame_decoded_then_cropped(dataset: Dataset) -> Iterator[Finding]:
             f"A crop of {dataset.crop} is {percent(share)} of a picture of {width}x{height}: the "
             "rest is decoded for nothing.",
             item=role.name or "pictures",
-            cure="cut the pictures into tiles of about twice the crop, once",
+            cure="cut the pictures into tiles of about twice the crop, once, or read crops with "
+            "pitstop.parts.fast_decode",
         )

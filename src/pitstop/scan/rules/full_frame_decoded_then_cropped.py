@@ -13,9 +13,9 @@ from pitstop.scan.source import Source
 def full_frame_decoded_then_cropped(source: Source) -> Iterator[Finding]:
     """Whole frames are decoded, and all but a crop is thrown away.
 
-    Decoding costs by the pixel: a 256 crop of a 1280x720 frame uses 7 % of it. Store tiles, or
-    a format that decodes a window, or keep decoded frames and crop those. Pictures not much
-    larger than the crop, and crops after a resize, which needs the whole, are no finding.
+    Decoding costs by the pixel: a 256 crop of a 1280x720 frame uses 7 % of it. Store tiles,
+    read crops with ``pitstop.parts.fast_decode``, or keep decoded frames and crop those. Pictures
+    not much larger than the crop, and crops after a resize, which needs the whole, are no finding.
 
     Bad:
         from PIL import Image
