@@ -74,6 +74,25 @@ with torch.no_grad():
         error = error.view(-1)
         errors.append(error.mean().item())
 """
+WINDOW = """
+class Ssim(torch.nn.Module):
+    def forward(self, x):
+        if x.shape[1] == self.window.shape[1]:
+            window = self.window
+        else:
+            window = make_window(11, 1.5)
+            {line}
+        return window
+
+def make_window(size, sigma):
+    return torch.Tensor([exp(-(x - size // 2) ** 2 / sigma) for x in range(size)])
+"""
+BOTH_WAYS = """
+def attend(q, k, v, w):
+    scores = torch.bmm(q, k.transpose(1, 2))
+    back = torch.bmm({line}, w)
+    return torch.bmm(scores.softmax(-1), v) + back
+"""
 SHAPES = [
     ("PIT201", TRAIN, "if i % 100 == 0 or i == len(train_loader) - 1: log(loss.item())", 0),
     ("PIT201", TRAIN, "if i % 100 == 0 or i + 1 == len(train_loader): log(loss.item())", 0),
@@ -83,6 +102,12 @@ SHAPES = [
     ("PIT201", "{line}", "timesteps = [t.item() for b in timestep_batches for t in b]", 0),
     ("PIT201", TRAIN, "if self.first: stop(loss.item()); self.first = False", 0),
     ("PIT201", TRAIN, "if self.first: stop(loss.item()); self.first = True", 1),
+    ("PIT201", TRAIN, "if loss.isnan().any() | loss.isinf().any(): print(loss.sum().item())", 0),
+    ("PIT201", TRAIN, "if loss.isnan().any() | ready: print(loss.sum().item())", 1),
+    ("PIT205", WINDOW, "self.window = window", 0),
+    ("PIT205", WINDOW, "window = window.to(x.device)", 1),
+    ("PIT604", BOTH_WAYS, "k.softmax(1)", 1),
+    ("PIT604", BOTH_WAYS, "(scores.transpose(1, 2) - 9).clamp(max=5).softmax(1)", 0),
     ("PIT201", TRAIN, "mask = loss.detach(); mask = 0 if mask == 'auto' else mask", 0),
     ("PIT201", TRAIN, "best = torch.argmin((torch.linspace(0, 1, 9)[1:] - 0.5).abs()).item()", 0),
     ("PIT201", TRAIN, "best = torch.argmin((loss - 0.5).abs()).item()", 1),
@@ -183,11 +208,28 @@ def test_a_loop_in_a_function_that_validates_is_no_training(name, count):
     assert len(found("PIT201", text)) == count
 
 
+def test_a_method_is_that_of_the_class_that_its_owner_is_named_after():
+    text = (
+        "class TrainMeter:\n    def update_stats(self, loss):\n        pass\n"
+        "class TestMeter:\n    def update_stats(self, loss):\n        kept(loss.mean().item())\n"
+    ) + TRAIN
+    assert found("PIT201", text.format(line="train_meter.update_stats(loss)")) == []
+    assert len(found("PIT201", text.format(line="meter.update_stats(loss)"))) == 1
+    assert len(found("PIT201", text.format(line="self.test_meter.update_stats(loss)"))) == 1
+
+
+def test_checkpoints_where_nothing_is_trained_are_a_note():
+    text = "x = torch.utils.checkpoint.checkpoint(block, x)\n"
+    assert [each.severity for each in found("PIT405", text)] == ["note"]
+    assert [each.severity for each in found("PIT405", text + "x.backward()")] == ["warning"]
+
+
 def test_results_are_fetched_behind_the_network():
     text = (
         "class {}(torch.nn.Module):\n    def forward(self, x):\n        return x.sigmoid().cpu()\n"
     )
     assert found("PIT201", text.format("PostProcess")) == []
+    assert found("PIT201", text.format("FidScore")) == []
     assert len(found("PIT201", text.format("Head"))) == 1
 
 

@@ -53,18 +53,19 @@ def passed_through(call: ast.Call) -> ast.expr:
     return call.args[0] if call.args and (owner is None or module) else owner or call.func
 
 
-def is_scores(source: Source, node: ast.expr, depth: int = DEPTH) -> bool:
-    """Whether a value comes from a product of two activations, scaled, biased or masked."""
+def products_behind(source: Source, node: ast.expr, depth: int = DEPTH) -> set[ast.expr]:
+    """The products of two activations that a value comes from, scaled, biased or masked."""
     if depth == 0:
-        return False
+        return set()
     if len(operands(source, node)) > 1:
-        return True
+        return {node}
     if isinstance(node, ast.BinOp):
-        return any(is_scores(source, each, depth - 1) for each in (node.left, node.right))
-    if isinstance(node, ast.Call):
-        return is_scores(source, passed_through(node), depth - 1)
-    values = source.assigned(node) or [] if isinstance(node, ast.Name) else []
-    return any(is_scores(source, each, depth - 1) for each in values)
+        behind = [node.left, node.right]
+    elif isinstance(node, ast.Call):
+        behind = [passed_through(node)]
+    else:
+        behind = source.assigned(node) or [] if isinstance(node, ast.Name) else []
+    return {found for each in behind for found in products_behind(source, each, depth - 1)}
 
 
 def written_out(source: Source) -> dict[ast.Call, ast.expr]:
@@ -75,19 +76,13 @@ def written_out(source: Source) -> dict[ast.Call, ast.expr]:
         for operand in operands(source, product):
             softmax = softmax_behind(source, operand)
             scores = softmax_input(source, softmax) if softmax else None
-            if softmax and scores is not None and is_scores(source, scores):
+            if softmax and scores is not None and products_behind(source, scores):
                 found[softmax] = scores
     return found
 
 
 def is_shared(source: Source, softmax: ast.Call, scores: ast.expr) -> bool:
     """Whether another softmax is taken of the same scores: fused, both would compute them."""
-    made = set(source.assigned(_owner(scores)) or [])
+    made = products_behind(source, scores)
     others = [each for each in written_out(source).items() if each[0] is not softmax]
-    return any(made & set(source.assigned(_owner(each)) or []) for _, each in others)
-
-
-def _owner(scores: ast.expr) -> ast.expr:
-    while isinstance(scores, ast.Call):
-        scores = passed_through(scores)
-    return scores
+    return any(made & products_behind(source, each) for _, each in others)

@@ -118,8 +118,14 @@ def _resolve(index: Index, caller: Key, call: CallFact) -> list[Key]:
     if call.target.startswith("."):
         named = [key for key in index.by_name.get(call.target[1:], []) if _is_method(index, key)]
         keys = [key for key in named if not is_test(key[0])]
-        return keys if len(keys) <= MOST_DEFINITIONS else []
+        own = [key for key in keys if _class_of(key) == call.owner.replace("_", "").lower()]
+        return own or (keys if len(keys) <= MOST_DEFINITIONS else [])
     return _local(index, caller, call.target) or _imported(index, call.target)
+
+
+def _class_of(key: Key) -> str:
+    """The class of a method as a variable may be called: TrainMeter as trainmeter."""
+    return key[1].rpartition(".")[0].rpartition(".")[2].lower()
 
 
 def find_functions(index: Index, path: str, name: str) -> list[Key]:

@@ -43,6 +43,7 @@ class CallFact:
     kind: str = ""  # of the hot loop around it in its function; empty: as hot as the function
     reason: str = ""
     guarded: bool = False
+    owner: str = ""  # "train_meter" of ``train_meter.update(x)``, for ".update"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,9 @@ def _calls_by_function(source: "Source") -> dict[Function | None, list[CallFact]
         place = place_of(source, call)
         heat = place.heat
         kind, reason = (heat.kind, heat.reason) if heat else ("", "")
-        fact = CallFact(target, call.lineno, kind, reason, place.guarded)
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        name = source.name_of(owner).rpartition(".")[2] if owner and target[0] == "." else ""
+        fact = CallFact(target, call.lineno, kind, reason, place.guarded, name)
         found.setdefault(place.function, []).append(fact)
     return found
 

@@ -30,7 +30,19 @@ def is_rare_branch(
     if child is parent.test:
         return False
     body = parent.body if isinstance(parent.body, list) else [parent.body]
-    return _is_rare(source, parent.test, child in body)
+    return _is_rare(source, parent.test, child in body) or _renews(source, parent, child)
+
+
+def _renews(source: "Source", parent: ast.If | ast.IfExp, child: ast.AST) -> bool:
+    """Whether it is in the ``else`` that renews what the test has found to be kept and right."""
+    if not isinstance(parent, ast.If) or child not in parent.orelse:
+        return False
+    assigned = [each for each in parent.orelse if isinstance(each, ast.Assign)]
+    slots = {source.name_of(target) for each in assigned for target in each.targets}
+    read = {
+        source.name_of(each) for each in ast.walk(parent.test) if isinstance(each, ast.Attribute)
+    }
+    return any("." in slot for slot in slots & read)
 
 
 def runs_once(parent: ast.If, child: ast.AST, in_innermost: bool) -> bool:
@@ -87,6 +99,8 @@ def _is_rare(  # noqa: PLR0911 one per shape
         case ast.BoolOp(op=ast.Or(), values=values):
             rare = [_is_rare(source, each, wanted, depth) for each in values]
             return all(rare) if wanted else any(rare)  # `i % 100 == 0 or last`
+        case ast.BinOp(op=ast.BitOr(), left=left, right=right):  # `x.isnan().any() | ...`
+            return wanted and all(_is_rare(source, each, True, depth) for each in (left, right))
         case ast.BinOp(op=ast.Mod()):
             return not wanted  # `if step % 100:` is nearly always true
         case ast.Compare(left=left, ops=[operator], comparators=[right]):

@@ -72,7 +72,8 @@ def _is_for_training(source: Source, statement: ast.Return) -> bool:
     if function is None or ONCE.search(function.name):
         return False
     trains = source.project.calls_method("backward", "manual_backward", "fit")
-    return trains and source.project.callers_train(source.path, source.qualified_name(function))
+    name = source.qualified_name(function)
+    return trains and source.project.callers_train(source.path, source.module, name)
 
 
 def tries_the_dataset(source: Source, loader: ast.Call) -> bool:

@@ -112,7 +112,7 @@ class Project:
         values = [each.value for each in self.settings if isinstance(each.value, str)]
         return frozenset(value.rpartition(".")[2] for value in values)
 
-    def callers_train(self, path: str, name: str) -> bool:
+    def callers_train(self, path: str, module: str, name: str) -> bool:
         """Whether a file that calls a function trains; also where nobody calls it here."""
         callers = [
             file
@@ -120,7 +120,10 @@ class Project:
             for function in file.functions
             for call in function.calls
             if call.target.rpartition(".")[2] == name.rpartition(".")[2]
-            and (path, name) in find_functions(self._index, file.path, call.target)
+            and (
+                f"{module}.{name}" in file.imports
+                or (path, name) in find_functions(self._index, file.path, call.target)
+            )
         ]
         if not callers or any(TRAINING & {*file.methods} for file in callers):
             return True

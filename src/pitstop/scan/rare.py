@@ -13,7 +13,7 @@ SELDOM = re.compile(
     r"|visuali[sz]e|test|preview|tune|tuning|tokeni[sz]e|export|prepare|cache|inference|post_?process)(?:_|$)",
     re.IGNORECASE,
 )
-AFTERWARDS = re.compile(r"PostProcess|Predictor|Evaluat|Metric|Visuali[sz]")
+AFTERWARDS = re.compile(r"PostProcess|Predictor|Evaluat|Metric|Visuali[sz]|Score$")
 CACHES = ("cache", "lru_cache", "cached_property")
 # Options of those who look into things, or who give time for memory.
 SWITCH = re.compile(

@@ -83,13 +83,19 @@ def test_reads_config_files_only_where_code_reads_the_key():
 @pytest.mark.parametrize(
     ("after", "count"), [("", 0), ("    loss.backward()\n", 1), ("solver.train()\n", 1)]
 )
-def test_a_loader_that_is_given_to_code_that_does_not_train_is_read_once(after, count):
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_loader_that_is_given_to_code_that_does_not_train_is_read_once(after, count, chosen):
     reader = f"{HEAD}def make_loader():\n    return DataLoader(frames, num_workers=2)\n"
     texts = {
         "reader.py": reader,
         "train.py": "loss.backward()\n",
         "play.py": f"from reader import make_loader\nfor x in make_loader():\n    show(x)\n{after}",
     }
+    if chosen:  # of two of that name, as for datasets
+        texts["other.py"] = reader
+        texts["play.py"] = texts["play.py"].replace(
+            "for x", "if small:\n    from other import make_loader\nfor x", 1
+        )
     sources = [Source(text, path) for path, text in texts.items()]
     project = Project.of(map(read_facts, sources))
     assert len(workers_respawn_each_epoch(sources[0].in_project(project))) == count

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from pitstop.core.finding import Finding, Fix
+from pitstop.core.finding import Finding, Fix, Severity
 from pitstop.core.rule import rule
 from pitstop.scan.edits import add_argument
 from pitstop.scan.source import Source
@@ -33,7 +33,10 @@ def checkpoint_without_use_reentrant(source: Source) -> Iterator[Finding]:
         if not _is_for_old_torch(source, call):
             # Where no input needed a gradient, training changes: the fix is not a safe one.
             argument = add_argument(source, call, "use_reentrant=False")
-            yield source.finding(call, fix=Fix("Name the form", (argument,)))
+            trains = source.project.calls_method("backward", "manual_backward", "fit")
+            worth: Severity = "warning" if trains else "note"
+            fix = Fix("Name the form", (argument,))
+            yield source.finding(call, fix=fix, severity=worth)
 
 
 def _is_for_old_torch(source: Source, call: ast.Call) -> bool:
