@@ -1,6 +1,6 @@
 """What a command prints on a terminal, as a picture for the README.
 
-    python benchmarks/picture.py docs/profile.svg --first 33 -- pitstop report ID
+    python benchmarks/picture.py docs/tune.svg -- pitstop demo
 
 Only standard output is drawn. `pitstop profile` leaves that to the script and reports on standard
 error; `pitstop report` shows the same again.
