@@ -218,6 +218,12 @@ def test_a_method_is_that_of_the_class_that_its_owner_is_named_after():
     assert len(found("PIT201", text.format(line="self.test_meter.update_stats(loss)"))) == 1
 
 
+@pytest.mark.parametrize(("name", "count"), [("plot_weights", 0), ("blend", 1)])
+def test_what_is_drawn_is_not_drawn_in_every_step(name, count):
+    text = f"def {name}(x: torch.Tensor):\n    return [blur(row) for row in x]\n"
+    assert len(found("PIT208", text + TRAIN.format(line=f"{name}(batch)"))) == count
+
+
 def test_checkpoints_where_nothing_is_trained_are_a_note():
     text = "x = torch.utils.checkpoint.checkpoint(block, x)\n"
     assert [each.severity for each in found("PIT405", text)] == ["note"]

@@ -10,7 +10,7 @@ from pitstop.scan.source import Function, Source
 # Functions that are called from a training loop, but not in every step of it.
 SELDOM = re.compile(
     r"(?:^|_)(?:sample|sample_images?|valid|validate|validation|eval|evaluate|saves?|checkpoint"
-    r"|visuali[sz]e|test|preview|tune|tuning|tokeni[sz]e|export|prepare|cache|inference|post_?process)(?:_|$)",
+    r"|visuali[sz]e|plot|draw|test|preview|tune|tuning|tokeni[sz]e|export|prepare|cache|inference|post_?process)(?:_|$)",
     re.IGNORECASE,
 )
 AFTERWARDS = re.compile(r"PostProcess|Predictor|Evaluat|Metric|Visuali[sz]|Score$")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
 from pitstop.scan.hot import place_of
+from pitstop.scan.rare import is_rare
 from pitstop.scan.rounds import is_collected
 from pitstop.scan.scopes import reaching
 from pitstop.scan.source import Source
@@ -44,7 +45,8 @@ def python_loop_over_tensor(source: Source) -> Iterator[Finding]:
 
 def _found(source: Source, node: ast.For | ast.ListComp | ast.GeneratorExp) -> Iterator[Finding]:
     hot = source.hot(node)
-    if hot is not None and hot.kind != "sample" and not hot.guarded:
+    often = hot is not None and hot.kind != "sample" and not hot.guarded
+    if hot is not None and often and not is_rare(source, node, hot):
         message = f"Python walks over the rows of a tensor ({hot.reason})."
         yield source.finding(node, message, confidence="suspected")
     elif hot is None and isinstance(node, ast.For) and place_of(source, node).evaluation:
