@@ -246,7 +246,7 @@ def test_collectives_count_once_where_one_calls_another(monkeypatch, tmp_path):
     undo = hooks.collectives(found)
     torch.distributed.barrier()
     undo()
-    found.mark(begins=False)
+    found.cut("marked")
     found.close()
     (step,) = collect(tmp_path, 0)[0].steps
     assert step.collective_ms == 1.0  # one tick of the clock from its begin to its end
@@ -261,7 +261,7 @@ def test_a_backward_pass_that_did_not_run_was_waiting_for_other_ranks(monkeypatc
     undo = hooks.backward(found)
     torch.ones(1, requires_grad=True).sum().backward()
     undo()
-    found.mark(begins=False)
+    found.cut("marked")
     found.close()
     (step,) = collect(tmp_path, 0)[0].steps
     assert (step.backward_ms, step.collective_ms) == (5.0, 3.0)

@@ -12,35 +12,6 @@ from tune.running import CHECKPOINTS, TRAIN, TRAINS, run
 
 pytestmark = pytest.mark.slow  # real processes by the dozen: `make test-slow`
 
-NAMES = [
-    "allocator",
-    "batch-size",
-    "bf16",
-    "channels-last",
-    "checkpointing-off",
-    "checkpointing-on",
-    "compile",
-    "cuda-graphs",
-    "cudnn-benchmark",
-    "ddp",
-    "dsepconv",
-    "fp16",
-    "fused-attention",
-    "fused-group-norm",
-    "fused-optimizer",
-    "inference-mode",
-    "leave-out",
-    "loader",
-    "merge-groups",
-    "no-attention-weights",
-    "no-empty-cache",
-    "non-blocking",
-    "ram-cache",
-    "selective-checkpoints",
-    "tf32",
-    "threads",
-    "tiled-vae",
-]
 EAGER = {"backend": "aot_eager"}  # Dynamo and autograd as always; no C++ compiler is needed
 ON_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -58,10 +29,8 @@ def plain(folder):
     return numbers
 
 
-def test_every_change_is_there_and_says_what_it_does():
-    changes = load_changes(pitstop.tune.changes)
-    assert [each.name for each in changes] == NAMES
-    for each in changes:
+def test_every_change_says_what_it_does():
+    for each in load_changes(pitstop.tune.changes):
         assert 20 < len(each.summary) <= 88 + 8, each.name
         assert each.summary.endswith(".")
         assert len(each.doc.splitlines()) > 2, each.name

@@ -61,11 +61,6 @@ def drawn(series: Series) -> Curve:
     return Curve(series.tag, tuple(sorted(points, key=lambda point: point[0])))
 
 
-def share_of(series: Series, place: int) -> float:
-    """How far into the series a place is, 0 to 1."""
-    return place / max(1, len(series.values) - 1)
-
-
 def longest_tail(values: Sequence[float]) -> int:
     """How many values at the end are equal to the last one."""
     last = values[-1] if values else 0.0

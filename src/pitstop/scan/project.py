@@ -63,11 +63,6 @@ class Project:
         return cls(tuple(sorted(files, key=lambda each: each.path)))
 
     @cached_property
-    def by_path(self) -> Mapping[str, FileFacts]:
-        """The facts of one file."""
-        return {each.path: each for each in self.files}
-
-    @cached_property
     def _index(self) -> Index:
         return read_index(self.files)
 

@@ -276,11 +276,11 @@ class Recorder:
             self._end_model_steps()
         self._end_slice("optimizer", number)
 
-    def mark(self, begins: bool) -> None:
-        """The script says that a step of its own begins (what went before is in none) or ends."""
+    def cut(self, kind: str) -> None:
+        """An event of a kind that may end a step, or, of the kind ``OUTSIDE``, what is in none."""
         if self.listens():
             self.clock.spend()
-            self._end_slice("outside" if begins else "marked", -1)
+            self._end_slice(kind, -1)
 
     def hears(self) -> bool:
         """Whether this thread is recorded."""

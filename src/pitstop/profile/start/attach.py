@@ -17,6 +17,7 @@ from pitstop.profile.start.options import CANNOT_BEGIN, FIRST, Options, take_opt
 from pitstop.profile.start.reached import PYTHON, TORCH, reach
 from pitstop.profile.start.restarts import follow as follow_restarts
 from pitstop.profile.start.stacks import answer_questions, stop_answering
+from pitstop.profile.steps.pattern import OUTSIDE
 
 if TYPE_CHECKING:
     from pitstop.profile.record.recorder import Recorder
@@ -46,7 +47,7 @@ def attach() -> None:
 def mark(begins: bool) -> None:
     """The script marks the begin or end of a step; nothing happens where nobody records."""
     for recorder in _active:
-        attempt(recorder.mark, begins, failed=recorder.fail)
+        attempt(recorder.cut, OUTSIDE if begins else "marked", failed=recorder.fail)
 
 
 def begin_again(options: Options) -> None:

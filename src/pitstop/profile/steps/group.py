@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from pitstop.core.evidence import Step
-from pitstop.profile.steps.pattern import KINDS, cycle_ends, shortest_cycle
+from pitstop.profile.steps.pattern import KINDS, OUTSIDE, SELF_CUTTING, cycle_ends, shortest_cycle
 
 MOST_LOSSES = 32  # of a step that are kept: critics step up to ten times as often
 AHEAD = 1.02  # the GPU's time over the script's, from which on the script only fills a queue
@@ -95,7 +95,7 @@ def _is_apart(piece: Slice, kind: str, loaders: Set[int]) -> bool:
     After a validation the training may go on without a loader; so a slice that learns is a step's.
     Model calls that ended a slice, though they end no step, came before the first one.
     """
-    if piece.kind == "outside":
+    if piece.kind == OUTSIDE:
         return True
     if kind == "marked" or piece.kind == kind == "optimizer" or piece.backward:
         return False
@@ -107,7 +107,7 @@ def _is_apart(piece: Slice, kind: str, loaders: Set[int]) -> bool:
 def _first_work(slices: Sequence[Slice]) -> int:
     """The first slice that works on a batch, or that follows the first model call."""
     for place, each in enumerate(slices):
-        if each.loader >= 0 or each.kind in {"optimizer", "marked"} or each.backward:
+        if each.loader >= 0 or each.kind in SELF_CUTTING or each.backward:
             return place
         if each.kind == "start":
             return place + 1

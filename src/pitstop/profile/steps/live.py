@@ -12,10 +12,9 @@ import torch
 from pitstop.profile.hooks.attempt import attempt
 from pitstop.profile.record.optimizers import Optimizers
 from pitstop.profile.steps.ahead import will_train
-from pitstop.profile.steps.pattern import KINDS, Cycle
+from pitstop.profile.steps.pattern import KINDS, SELF_CUTTING, Cycle
 
 PATIENCE = 4  # times as many batches or model calls: no preparation was longer
-SELF_CUTTING = ("marked", "optimizer")  # with these a step has an end of its own
 
 
 class Steps:

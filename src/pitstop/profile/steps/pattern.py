@@ -9,6 +9,8 @@ own), it is the one that explains most of the latest calls.
 from collections.abc import Hashable, Iterator, Sequence
 
 KINDS = ("marked", "optimizer", "loader", "module")  # what may end a step, the strongest first
+SELF_CUTTING = ("marked", "optimizer")  # of these: a step has an end of its own, not only the next
+OUTSIDE = "outside"  # ends what belongs to no step: the script marks where its steps begin
 LONGEST = 64  # calls in one cycle; beyond this, what repeats is the script, not the step
 LATEST = 2 * LONGEST  # calls looked at: two of the longest cycles
 MOST_KEPT = 2 * LATEST  # calls; then the older half is dropped
