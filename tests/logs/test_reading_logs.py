@@ -82,7 +82,7 @@ def test_a_log_cut_anywhere_gives_what_came_before(tmp_path, file):
         try:
             found = series(path)
         except PitstopError as error:
-            assert "no numbers" in str(error)  # noqa: PT017 either is right
+            assert "no number" in str(error)  # noqa: PT017 either is right
             continue
         assert all(len(each.values) <= whole[tag] for tag, each in found.items() if tag in whole)
 
@@ -238,8 +238,23 @@ def test_a_long_series_stays_small_and_loses_no_spike(tmp_path, monkeypatch):
 
 def test_a_pointer_of_git_lfs_is_told_as_such(tmp_path):
     (tmp_path / "events.out.tfevents.1").write_text("version https://git-lfs.github.com/spec/v1\n")
-    (run,) = read_logs(tmp_path).runs
-    assert "git lfs pull" in run.torn
+    with pytest.raises(PitstopError, match="run git lfs pull"):
+        read_logs(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["log.csv", "log.jsonl", "events.out.tfevents.1", "run.wandb", "trainer_state.json"]
+)
+def test_five_gigabytes_of_nothing_are_one_clear_line(tmp_path, name):
+    (tmp_path / name).write_bytes(b"step,loss\n" if name == "log.csv" else b"")
+    os.truncate(tmp_path / name, 5 * 10**9)
+    with pytest.raises(PitstopError, match=f"no number can be read in {name}: ") as told:
+        read_logs(tmp_path)
+    assert "\n" not in str(told.value)
+    write_events(tmp_path / "good")
+    logs = read_logs(tmp_path)
+    assert [run.name for run in logs.runs] == ["good"]
+    assert name in logs.skipped[0]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])

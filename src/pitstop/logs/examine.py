@@ -37,7 +37,7 @@ def examine(logs: Logs) -> Report:
         where=worst.item if worst and several else "",
         tables=(_runs(logs.runs),),
         findings=findings,
-        notes=tuple(f"{run.name}: {run.torn}" for run in logs.runs if run.torn),
+        notes=tuple(_torn(run) for run in logs.runs if run.torn),
         skipped=logs.skipped,
         docs={rule.code: rule.doc for rule in rules if rule.code in codes},
     )
@@ -52,6 +52,11 @@ def _verdict(runs: Sequence[Run], found: Sequence[tuple[str, Finding]]) -> str:
         which = "These runs" if len(runs) > 1 else "This run"
         return f"{which} came through, with {count(len(found), 'warning')}."
     return f"Nothing went wrong in {count(len(runs), 'run')}, as far as the log tells."
+
+
+def _torn(run: Run) -> str:
+    """What is wrong with its files; one file alone gives the run its name."""
+    return run.torn if run.torn.startswith(run.name) else f"{run.name}: {run.torn}"
 
 
 def _runs(runs: Sequence[Run]) -> Table:

@@ -23,7 +23,7 @@ LONGEST_LINE = 10_000_000  # characters; more of it is no line of a log
 MOST_BYTES = 50_000_000  # read line by line: some twenty seconds; longer logs are read in part
 SCATTER = 2_654_435_761  # Knuth's: neighbours come far apart
 NOT_FINITE = re.compile(rb"(?i)nan|inf")
-LARGEST_STATE_BYTES = 1_000_000_000
+LARGEST_STATE_BYTES = 500_000_000  # parsed as a whole, in several times its size
 DEEPEST = 20  # dictionaries in each other
 
 
@@ -85,8 +85,11 @@ def read_json_lines(stream: BinaryIO) -> Iterator[Point]:
 
 def read_trainer_state(stream: BinaryIO) -> Iterator[Point]:
     """The log history that transformers' Trainer keeps with its checkpoints."""
+    size = os.fstat(stream.fileno()).st_size
+    if size > LARGEST_STATE_BYTES:
+        raise TornError(f"{size / 1e9:.1f} GB are more than a Trainer writes; it is not read")
     try:
-        history = json.loads(stream.read(LARGEST_STATE_BYTES))["log_history"]
+        history = json.loads(stream.read())["log_history"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise TornError("not complete: no log_history can be read") from None
     entries = _Entries()

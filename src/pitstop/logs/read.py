@@ -51,16 +51,21 @@ def read_logs(path: Path, tick: Tick = lambda _: None, begin: Tick = lambda _: N
     if not groups:
         raise PitstopError(_nothing(path))
     runs: list[Run] = []
+    empty: list[str] = []  # what is wrong with logs of which no number could be read
     for (name, kind), of_run in groups.items():
         run, problems = _run(name, kind, of_run, tick)
         skipped += problems
-        if run.series or run.torn:
+        if run.series:
             runs.append(run)
+        elif run.torn:
+            empty.append(run.torn)
     if not runs and skipped:
         raise PitstopError(f"{skipped[0]}: give a log that you may read")
+    if not runs and empty:
+        raise PitstopError(f"no number can be read in {empty[0]}")
     if not runs:
         raise PitstopError(f"{path}: no numbers are logged here: look again when a step is done")
-    return Logs(tuple(joined(runs, path.resolve().name)), tuple(skipped))
+    return Logs(tuple(joined(runs, path.resolve().name)), (*skipped, *empty))
 
 
 def _files(path: Path) -> tuple[list[Path], list[str]]:
