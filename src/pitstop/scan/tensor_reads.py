@@ -26,7 +26,8 @@ def tensor_reads(source: Source) -> Iterator[tuple[ast.AST, ast.expr, str]]:
     """Where numbers of what may be a tensor are read: the place, the tensor, in words."""
     for call in source.method_calls(*METHODS):
         assert isinstance(call.func, ast.Attribute)
-        if not call.args and not call.keywords and not has_read(call.func.value):
+        options = {each.arg for each in call.keywords} - {"as_tuple"}  # of nonzero
+        if not call.args and not options and not has_read(call.func.value):
             yield call, call.func.value, f"`.{call.func.attr}()`"
     yield from _implicit_reads(source)
 

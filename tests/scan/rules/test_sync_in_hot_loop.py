@@ -39,6 +39,7 @@ def test_leaves_alone(line):
         "if loss > 4:\n        pass",
         "log(loss.detach().cpu())",
         "rows = (labels == x).nonzero()",
+        "rows = (labels == x).nonzero(as_tuple=False).view(-1)",
         "print(loss.item(), other.item())",  # once per statement
         "if loss == 0:\n        a()\n    elif loss == 1:\n        b()",
     ],
