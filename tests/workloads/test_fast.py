@@ -1,5 +1,6 @@
 """The five systems after their pit stop: the same numbers as before it, from no more lines."""
 
+import re
 import subprocess
 import sys
 import types
@@ -29,7 +30,7 @@ from pitstop.workloads.pose_regression import model as pose_model
 from pitstop.workloads.pose_regression import slow as pose_slow
 from pitstop.workloads.pose_regression.backbone import Bottleneck
 from pitstop.workloads.pose_regression.quality import natural_statistics
-from pitstop.workloads.pose_regression.splat import splat
+from pitstop.workloads.pose_regression.splat import render_with_gsplat, splat
 from pitstop.workloads.spike_deblur import data as spike_data
 from pitstop.workloads.spike_deblur import fast as spike_fast
 from pitstop.workloads.spike_deblur import faster as spike
@@ -251,6 +252,64 @@ def test_views_and_their_scores_are_those_of_one_at_a_time(room):
         torch.testing.assert_close(view, torch.cat((plain, lit)), rtol=1e-4, atol=1e-5)
         expected = natural_statistics(plain.permute(1, 2, 0).numpy())
         np.testing.assert_allclose(numbers.numpy(), expected, rtol=2e-3, atol=2e-4)
+
+
+def test_gsplat_is_asked_for_all_views_in_one_call(room):
+    """Its batch call, answered by our splatter: shapes, cameras and colours are what it takes."""
+    gaussians = pose_data.Gaussians.load(room[1] / "gaussians.npz")
+    camera = pose_data.load_camera(room[1])
+    poses = torch.from_numpy(pose_data.SevenScenes(room[1], train=True).poses).float()
+    poses = poses.view(-1, 3, 4)[:3]
+    light = torch.linspace(0.7, 1.4, 3)
+    calls = []
+
+    def rasterization(*scene, viewmats, Ks, width, height, **_):
+        *shapes, colours = scene
+        calls.append(colours.shape)
+        assert (viewmats.shape, Ks.shape) == ((3, 4, 4), (3, 3, 3))
+        pictures = []
+        for view, lens, each in zip(viewmats, Ks, colours, strict=True):
+            eye = replace(camera, height=height, width=width, focal=float(lens[0, 0]))
+            lit = [pose_data.Gaussians(*shapes, some) for some in each.split(3, 1)]
+            where = torch.linalg.inv(view)[:3]
+            pictures.append(torch.cat([splat(some, eye, where) for some in lit]))
+        return torch.stack(pictures).permute(0, 2, 3, 1), None, {}
+
+    colours = pose.both_lights(gaussians, light)
+    library = types.SimpleNamespace(rasterization=rasterization)
+    found = render_with_gsplat(library, gaussians, camera, poses, colours)
+    assert calls == [(3, len(gaussians.means), 6)]
+    expected = pose.render_views(gaussians, camera, poses, light)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_views_drawn_beside_the_training_are_those_of_drawing_between_the_steps(
+    room, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(pose_data, "SMALL", room[0])
+    monkeypatch.setattr(pose_data, "prepare", lambda *_: room[1])
+    options = ["--small", "--device", "cpu", "--out", str(tmp_path), "--batch_size", "4"]
+    options += ["--val_num_workers", "0", "--max_attempts", "2", "--rvs_refresh_rate", "1"]
+
+    def views(synthesize):
+        torch.manual_seed(0)
+        trainer = pose_fast.Trainer(pose_slow.parse([*options, "--steps", "5"]))
+        order = trainer.poses[:, 0, 3].argsort()
+        trainer.poses = trainer.poses[order]
+        for epoch in range(3):  # of two steps each; the third sees the last views
+            synthesize(trainer, epoch)
+            yield trainer.new_poses.clone(), trainer.new_views.clone()
+            trainer.step += 2
+        lines.append(re.sub(r" time=\S+", "", capsys.readouterr().out))
+
+    lines = []
+    expected = list(views(pose_slow.Trainer.synthesize))
+    found = list(views(pose_fast.Trainer.synthesize))
+    assert lines[0] == lines[1]
+    assert not found[0][1].equal(found[1][1])
+    for one, other in zip(found, expected, strict=True):
+        assert one[0].equal(other[0])
+        torch.testing.assert_close(one[1], other[1])
 
 
 def test_a_pose_step_learns_as_found(room, tmp_path, monkeypatch):

@@ -24,6 +24,7 @@ from pitstop.parts.reuse.weighted import weighted
 from pitstop.parts.shared_pipelines import pictures_of_seeds, shared_pipelines
 from pitstop.parts.tiled.tiled_vae import TiledVae, Tiling, adapt, enable_tiling
 from pitstop.parts.vae.accelerate_vae import accelerate_vae
+from pitstop.parts.view_cache import ViewCache, view_cache
 
 __all__ = [
     "EncodedOnce",
@@ -34,6 +35,7 @@ __all__ = [
     "RamCache",
     "TiledVae",
     "Tiling",
+    "ViewCache",
     "accelerate_vae",
     "adapt",
     "batched",
@@ -54,5 +56,6 @@ __all__ = [
     "reused",
     "selective_checkpoints",
     "shared_pipelines",
+    "view_cache",
     "weighted",
 ]

@@ -1,6 +1,7 @@
 """Train a camera pose regressor on photographs and rendered views, after its pit stop."""
 
 import argparse
+import time
 
 import numpy as np
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, optim
 from torch.amp import GradScaler, autocast
 from torch.utils.data import DataLoader
 
-from pitstop.parts import graphed
+from pitstop.parts import graphed, view_cache
 
 from . import data, model, slow
 from .faster import BatchedSynthesizer, faster
@@ -58,6 +59,21 @@ class Trainer(slow.Trainer):
         self.scaler_disc = GradScaler(self.device, enabled=self.amp)
         self.valid = torch.ones(2 * args.batch_size, 1, device=self.device)
         self.fake = torch.zeros(2 * args.batch_size, 1, device=self.device)
+
+    def synthesize(self, epoch: int) -> None:
+        """New views for the next epochs; those after them are rendered while these train."""
+        begin, args = time.perf_counter(), self.args
+        if epoch == 0:
+            near, count = self.renderer.render_perturbed, len(self.poses)
+            self.cache = view_cache(near, self.poses, at_once=count)  # it takes VIEWS at a time
+            self.new_poses, self.new_views, self.known = self.cache.poses, self.cache.views, 0
+        self.cache.take()
+        attempts, self.known = self.renderer.attempts - self.known, self.renderer.attempts
+        took = time.perf_counter() - begin
+        print(f"[rvs] epoch={epoch} views={len(self.cache)} attempts={attempts} time={took:.3f}s")
+        steps = args.rvs_refresh_rate * (len(self.photographs) // args.batch_size)
+        if self.step + steps < args.steps:
+            self.cache.ask()
 
     def train_step(self, indexes: np.ndarray) -> Tensor:
         """Update the discriminator, then the pose network, each by gradients of its own."""

@@ -21,6 +21,8 @@ from .splat import (
     _covariance_on_image,
     _Ellipses,
     _opacity,
+    gsplat,
+    render_with_gsplat,
 )
 from .views import ViewSynthesizer
 
@@ -129,12 +131,22 @@ class _Lists:
 def render_views(gaussians: Gaussians, camera: Camera, poses: Tensor, light: Tensor) -> Tensor:
     """What ``splat`` renders from each of the poses, with ``colours`` and ``colours ** light``."""
     down, across = -(-camera.height // TILE), -(-camera.width // TILE)
-    ellipses, view = _project(gaussians, camera, poses.to(gaussians.means), light)
+    poses = poses.to(gaussians.means)
+    if poses.is_cuda and (library := gsplat()):
+        colours = both_lights(gaussians, light)
+        return render_with_gsplat(library, gaussians, camera, poses, colours)
+    ellipses, view = _project(gaussians, camera, poses, light)
     lists = _bin(ellipses, view * (down * across), (down, across), len(poses))
     tiles = _blend(ellipses, lists, (down, across))  # (V * down * across, TILE * TILE, 6)
     pictures = tiles.view(len(poses), down, across, TILE, TILE, 6).permute(0, 5, 1, 3, 2, 4)
     pictures = pictures.reshape(len(poses), 6, down * TILE, across * TILE)
     return pictures[..., : camera.height, : camera.width]
+
+
+def both_lights(gaussians: Gaussians, light: Tensor) -> Tensor:
+    """Colours (V, N, 6) as they are, and in the light of each view."""
+    plain = gaussians.colours.expand(len(light), -1, -1)
+    return torch.cat((plain, plain ** light[:, None, None]), 2)
 
 
 def _project(

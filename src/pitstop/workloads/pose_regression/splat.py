@@ -81,8 +81,9 @@ class _Ellipses:
 def render(gaussians: Gaussians, camera: Camera, pose: Tensor) -> Tensor:
     """The picture (3, H, W) seen from ``pose``, camera to world (3, 4) or (4, 4)."""
     pose = pose.to(gaussians.means)
-    if pose.is_cuda and (library := _gsplat()):
-        return _render_with_gsplat(library, gaussians, camera, pose)
+    if pose.is_cuda and (library := gsplat()):
+        colours = gaussians.colours[None]
+        return render_with_gsplat(library, gaussians, camera, pose[None], colours)[0]
     return splat(gaussians, camera, pose)
 
 
@@ -195,28 +196,29 @@ def _opacity(
 
 
 @functools.cache
-def _gsplat() -> ModuleType | None:
+def gsplat() -> ModuleType | None:
+    """The library where it is installed."""
     return importlib.import_module("gsplat") if importlib.util.find_spec("gsplat") else None
 
 
-def _render_with_gsplat(
-    library: ModuleType, gaussians: Gaussians, camera: Camera, pose: Tensor
+def render_with_gsplat(
+    library: ModuleType, gaussians: Gaussians, camera: Camera, poses: Tensor, colours: Tensor
 ) -> Tensor:
-    whole = torch.eye(4, device=pose.device)
-    whole[:3] = pose[:3]
+    """Pictures (V, D, H, W) from all poses (V, 3, 4) in one call; colours are (V, N, D)."""
+    whole = torch.eye(4, device=poses.device).repeat(len(poses), 1, 1)
+    whole[:, :3] = poses[:, :3]
     lens = [[camera.focal, 0, camera.width / 2], [0, camera.focal, camera.height / 2], [0, 0, 1]]
     pictures, _, _ = library.rasterization(
         gaussians.means,
         gaussians.quaternions,
         gaussians.scales,
         gaussians.opacities,
-        gaussians.colours,
-        viewmats=torch.linalg.inv(whole)[None],
-        Ks=torch.tensor([lens], device=pose.device),
+        colours,
+        viewmats=torch.linalg.inv(whole),
+        Ks=torch.tensor([lens], device=poses.device).expand(len(poses), 3, 3).contiguous(),
         width=camera.width,
         height=camera.height,
         near_plane=NEAR,
         eps2d=BLUR,
     )
-    picture: Tensor = pictures[0].permute(2, 0, 1).contiguous()  # (3, H, W)
-    return picture
+    return torch.as_tensor(pictures).permute(0, 3, 1, 2).contiguous()
