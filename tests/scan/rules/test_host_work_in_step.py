@@ -32,6 +32,7 @@ def test_finds_reading_and_writing_once_for_a_loop():
     [
         ("ok, frame = cap.read()", "vid_out.write(result)"),
         ("frame = Image.open(path)", "Image.fromarray(result).save(path)"),
+        ("frame = cv2.resize(path, size)", "out.write(result)"),
         ("frame = cv2.imread(path)", "for each in result: save_image(each, path)"),
     ],
 )

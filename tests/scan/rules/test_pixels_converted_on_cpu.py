@@ -41,6 +41,8 @@ def test_finds(line, words):
         "p = (y * 255).to(torch.uint8).cpu().numpy().astype(np.uint8)",
         "p = y.cpu().numpy()",
         "p = y.cpu().numpy() * 2",
+        "p = y.cpu().numpy() - 255",
+        "if args.low_vram: p = y.cpu().numpy() * 255",
         "p = y.cpu().numpy().astype(np.float32)",
         "p = to_picture(y.cpu()) * 255",  # whatever that makes of it
         "x = torch.from_numpy(a).to(device).float() / 255",
@@ -53,9 +55,9 @@ def test_leaves_alone(line):
     assert found_in(line) == []
 
 
-def test_one_for_each_way_of_a_function():
-    line = "a = y.cpu().numpy() * 255; b = x.cpu().numpy() * 255; c = (x / 255).to(device)"
-    assert len(found_in(line)) == 2
+def test_training_has_batches_from_a_loader():
+    text = LOOP.format(line="p = y.cpu().numpy() * 255; y.mean().backward()")
+    assert pixels_converted_on_cpu(Source(text.replace("frames", "train_loader"))) == []
 
 
 def test_one_picture_is_no_matter():

@@ -18,6 +18,7 @@ WRITES = re.compile(
     r"|(?:^|[._])(?:(?:vid\w*_?)?(?:writer|out)|video|vid_out|out_video)\.write$",
     re.IGNORECASE,
 )
+WORKS = re.compile(r"^cv2\.(?:resize|warp\w+|remap|GaussianBlur)$")
 # ffmpeg in a process of its own works beside the network: moviepy and imageio are no trouble.
 FRAMES = re.compile(r"frame|video", re.IGNORECASE)  # others are a few test pictures, mostly
 SLOW = re.compile(r"pipe(?:line)?$")  # takes seconds for each picture
@@ -53,10 +54,13 @@ def host_work_in_step(source: Source) -> Iterator[Finding]:
     if not source.inference_loops or BESIDE.search(source.text):
         return
     for loop, network in source.inference_loops.items():
-        read, written = (_first(source, loop, each) for each in ((DECODES, READS), (WRITES,)))
+        read, written = (
+            _first(source, loop, each) for each in ((DECODES, READS, WORKS), (WRITES,))
+        )
         if read is not None and written is not None and not SLOW.search(network):
             lines = f"lines {read.lineno} and {written.lineno}"
-            message = f"Pictures are read and written ({lines}) while `{network}` waits."
+            made = "resized" if WORKS.search(_called(source, read)) else "read"
+            message = f"Pictures are {made} and written ({lines}) while `{network}` waits."
             worth: Severity = "warning" if FRAMES.search(source.text_of(loop)) else "note"
             first = min(read, written, key=_line)
             yield source.finding(first, message, severity=worth, confidence="suspected")

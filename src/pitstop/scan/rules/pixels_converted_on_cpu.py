@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding
 from pitstop.core.rule import rule
 from pitstop.scan.rare import is_rare
-from pitstop.scan.source import Function, Source
+from pitstop.scan.source import Source
 from pitstop.scan.uploads import uploads
 
 WHITE = (255, 255.0)
@@ -33,7 +33,6 @@ def pixels_converted_on_cpu(source: Source) -> Iterator[Finding]:
                 result = model(frame)
             writer.write((result * 255).byte().cpu().numpy())
     """
-    seen: set[tuple[Function | None, str]] = set()
     fetched = ((call, _is_scaled(source, call)) for call in source.method_calls("cpu"))
     sent = ((call, _is_sent_scaled(source, call)) for call in source.method_calls("to", "cuda"))
     for calls, message in (
@@ -42,11 +41,9 @@ def pixels_converted_on_cpu(source: Source) -> Iterator[Finding]:
     ):
         for call, converts in calls:
             hot = source.hot(call) if converts else None
-            place = (source.enclosing_function(call), message)
-            if hot is None or hot.guarded or hot.kind != "frame" or place in seen:
+            if hot is None or hot.guarded or hot.kind != "frame":
                 continue
             if not is_rare(source, call, hot):
-                seen.add(place)
                 yield source.finding(call, f"{message} ({hot.reason}).", confidence="suspected")
 
 
