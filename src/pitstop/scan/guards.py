@@ -39,6 +39,8 @@ def _renews(source: "Source", parent: ast.If | ast.IfExp, child: ast.AST) -> boo
         return False
     assigned = [each for each in parent.orelse if isinstance(each, ast.Assign)]
     slots = {source.name_of(target) for each in assigned for target in each.targets}
+    if not any("." in slot for slot in slots):
+        return False
     read = {
         source.name_of(each) for each in ast.walk(parent.test) if isinstance(each, ast.Attribute)
     }
@@ -177,6 +179,9 @@ def _is_filled_here(source: "Source", slot: ast.expr) -> bool:
     statement = source.statement(slot)
     name = source.name_of(slot)
     if not isinstance(statement, ast.If) or not _is_kept(source, slot):
+        return False
+    stored = re.escape(source.text_of(slot)) + r"\s*[=\[,:]"
+    if not re.search(stored, source.text_of(statement)):  # most are only read: spares the walk
         return False
     targets = [
         target.value if isinstance(target, ast.Subscript) else target
