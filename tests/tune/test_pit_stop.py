@@ -9,7 +9,7 @@ import pytest
 from pitstop.core.comparison import Comparison
 from pitstop.core.errors import PitstopError
 from pitstop.core.ledger import Ledger
-from pitstop.tune import pit_stop
+from pitstop.tune import handout, pit_stop
 from pitstop.tune.found import Found
 from pitstop.tune.plan import Wanted
 from tune.sourced import NET, TRAIN, evidence_of, write
@@ -23,7 +23,7 @@ def test_a_patch_says_how_to_apply_it_from_this_folder(at, tmp_path, monkeypatch
     asked = SimpleNamespace(words=[os.path.relpath(project / "train.py", here)])
     profile = SimpleNamespace(ranks=[evidence_of(project, base=here)])
     found = Found(kept=(Wanted("cudnn-benchmark"),))
-    (line,) = pit_stop._patched(asked, Path("tuned.patch"), found.kept, profile)
+    (line,) = handout.patched(asked, Path("tuned.toml"), found.kept, profile)
     command, _, what = line.partition(" writes into the source: ")
     assert what == "cudnn-benchmark"
     assert ("-C" in command) is (at == "here")
@@ -50,10 +50,10 @@ def test_a_full_disk_is_said_in_the_report_and_does_not_cost_it(tmp_path, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr("pitstop.core.store.write_bytes", full)
-        kept = pit_stop._Kept(asked, Path("tuned.toml"), profile)
+        kept = handout.Handout(asked, Path("tuned.toml"), profile)
         assert kept.write(found) == ""
         (said,) = kept.problems
         assert "tuned.toml: No space left" in said
-        (said,) = pit_stop._patched_if_it_can_be(asked, Path("tuned.toml"), found.kept, profile)
+        (said,) = handout.patched(asked, Path("tuned.toml"), found.kept, profile)
         assert "tuned.patch: No space left" in said
     assert (kept.write(found), kept.problems) == ("tuned.toml", ())

@@ -24,13 +24,13 @@ from pitstop.tune.bench.bench import LiveBench, Pace
 from pitstop.tune.bench.process import Start
 from pitstop.tune.bench.questions import CALL, STEP, BenchPlan
 from pitstop.tune.change import Change, change_plugins, load_changes
-from pitstop.tune.checked import Changes, RunError
+from pitstop.tune.checked import RunError
 from pitstop.tune.first_run import PROFILE, first_run, look_closely
-from pitstop.tune.found import Asked, Edits, Found, Listener, leading
+from pitstop.tune.found import Asked, Edits, Found, Listener
+from pitstop.tune.handout import Handout, patched
 from pitstop.tune.left_out.proved import proved_edits
-from pitstop.tune.patch.patch import write_patch
 from pitstop.tune.plan import Plan, Wanted
-from pitstop.tune.report import About, proved, tell
+from pitstop.tune.report import About, tell
 from pitstop.tune.ruled_out import own_precision, steps_of_epoch
 from pitstop.tune.runs.busy import busy
 from pitstop.tune.runs.costs import Costs
@@ -42,7 +42,6 @@ from pitstop.tune.screen import Screen
 from pitstop.tune.search.order import Candidate, Candidates, Choice, choose, facts_of
 from pitstop.tune.search.search import Search
 from pitstop.tune.session import Session
-from pitstop.tune.tuned import Origin, write_tuned
 
 WAITS = 0.2  # of the step: so long a wait for data hides what other changes bring
 SETTLING = 8  # steps in which graphs are captured and code is compiled
@@ -50,9 +49,6 @@ ALIKE = 1.3  # times as long: a look whose steps take longer was disturbed, and 
 UNLIKE = "the last look's steps took another time than the proof's: where they went is not shown"
 TUNED = "tuned.toml"
 PATCH = "tuned.patch"
-SHUFFLES = (
-    "loader in the source: workers that live on draw less: a shuffled order differs from epoch 2"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +153,7 @@ def _search(asked: Session, course: Course, tuned: Path, profile: Report, screen
     bench = _bench(course, chosen.chosen, profile, screen)
     fresh = FreshRuns(course, screen.running)
 
-    kept = _Kept(asked, tuned, profile)
+    kept = Handout(asked, tuned, profile)
 
     def keep(found: Found) -> None:
         kept.write(found)
@@ -174,7 +170,7 @@ def _search(asked: Session, course: Course, tuned: Path, profile: Report, screen
     edits = _proved_edits(asked, course, fresh, found, profile, screen)
     found = replace(found, patched=edits)
     wanted = (*(found.kept if written else ()), *(edits.on if edits else ()))
-    patched = _patched_if_it_can_be(asked, tuned, wanted, profile) if wanted else ()
+    said = patched(asked, tuned, wanted, profile) if wanted else ()
     after = _after(asked, course, found, profile, screen)
     alike = after is None or _is_like(after, found)
     about = About(
@@ -184,7 +180,7 @@ def _search(asked: Session, course: Course, tuned: Path, profile: Report, screen
         written,
         str(tuned.with_suffix(".patch")),
         after if alike else None,
-        (*kept.problems, *patched, *chosen.left_out, *(() if alike else (UNLIKE,))),
+        (*kept.problems, *said, *chosen.left_out, *(() if alike else (UNLIKE,))),
     )
     return Result(tell(profile, found, about), found.interrupted)
 
@@ -264,40 +260,6 @@ def _is_like(after: Ledger, found: Found) -> bool:
     return proved_ms is None or proved_ms / ALIKE < after.step_ms < proved_ms * ALIKE
 
 
-class _Kept:
-    """The file of what is kept so far, so that it is there whatever ends the search."""
-
-    def __init__(self, asked: Session, path: Path, profile: Report) -> None:
-        machine = profile.machine or Machine()
-        torch = machine.package("torch")
-        gpu = machine.gpus[0].name if machine.gpus else ""
-        self._origin = Origin(
-            shlex.join(masked_words(asked.typed)),
-            runs.now(),
-            gpu or f"{machine.cpu}, {count(machine.cores, 'core')}",
-            torch.version if torch else "",
-        )
-        self._goal = asked.goal
-        self._path = path
-        self._written = False
-        self.problems: tuple[str, ...] = ()  # why it is not there, at the last attempt
-
-    def write(self, found: Found) -> str:
-        """Its name; empty where nothing may be handed out, and then it is not there."""
-        if proved(found, self._goal):
-            proof = leading(found, self._goal) if found.proof else None
-            try:
-                write_tuned(self._path, found.kept, proof, self._origin)
-            except PitstopError as error:  # the search goes on: its report is worth more
-                self.problems = (str(error),)
-                return ""
-            self._written, self.problems = True, ()
-            return str(self._path)
-        if self._written:
-            self._path.unlink(missing_ok=True)
-        return ""
-
-
 def _proved_edits(
     asked: Session,
     course: Course,
@@ -315,34 +277,6 @@ def _proved_edits(
     except (KeyboardInterrupt, OSError, PitstopError) as error:
         screen.say(f"  the patched source: {error}")
         return None
-
-
-def _patched_if_it_can_be(
-    asked: Session, tuned: Path, wanted: Changes, profile: Report
-) -> tuple[str, ...]:
-    """What is said of the patch; no trouble with it comes between the user and the report."""
-    try:
-        return tuple(_patched(asked, tuned.with_suffix(".patch"), wanted, profile))
-    except PitstopError as error:
-        return (str(error),)
-
-
-def _patched(asked: Session, target: Path, wanted: Changes, profile: Report) -> Iterator[str]:
-    """Write the diff that makes it permanent; say what is in it, and what has no place there."""
-    here = Path.cwd()
-    patch = write_patch(wanted, profile.ranks[0], asked.words, here, target, force=True)
-    if patch.text:
-        apply = f"git apply {target}"
-        if patch.root != here:
-            apply = shlex.join(["git", "-C", str(patch.root), "apply", str(target.resolve())])
-        yield f"{apply} writes into the source: {', '.join(patch.placed)}"
-    if "loader" in {each.partition(" ")[0] for each in patch.placed}:
-        yield SHUFFLES
-    for change, why in patch.unplaced:
-        in_part = (
-            "is in the patch in part" if change in patch.placed else "has no place in the source"
-        )
-        yield f"{change} {in_part}: {why}"
 
 
 def _sweep(asked: Session, course: Course, profile: Report, screen: Screen) -> Result:

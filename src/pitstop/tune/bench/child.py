@@ -31,8 +31,8 @@ from pitstop.tune.bench.questions import (
     read_bench_plan,
 )
 from pitstop.tune.bench.state import Generators, Living, Snapshot, fits_on_gpu, seed_all
+from pitstop.tune.bench.switches import Switches
 from pitstop.tune.bench.watching import Watching
-from pitstop.tune.change import find_change
 from pitstop.tune.inside.device import empty_queue
 from pitstop.tune.inside.made import Made
 from pitstop.tune.inside.models import Models
@@ -75,13 +75,7 @@ class Bench:
         self._steps_done = 0
         usual = Plan(seed=plan.seed, trains=plan.trains, earnest=True)
         build = partial(Script, plan=usual, made=made, models=models, undos=self._undos)
-        self._fixed = [build(each) for each in plan.fixed]
-        self._scripts = [build(each) for each in plan.changes]
-        for script in (*self._fixed, *self._scripts):
-            script.toggled = script in self._scripts
-            script.on = not script.toggled
-            script.rehearses = self._rehearses
-            script.attempt(partial(find_change(script.name).apply, script))
+        self._switches = Switches(plan.fixed, plan.changes, build, self._rehearses)
         self._watching.listen()
         self._way: Way | None = None  # how a step is repeated; null: not known
         self._course = self._run()
@@ -94,8 +88,7 @@ class Bench:
             self._steps_done = done
             return False
         self._steps_done = done
-        for script in self._scripts:
-            script.step_ended()
+        self._switches.step_ended()
         self._inside = True
         try:
             next(self._course)
@@ -108,8 +101,7 @@ class Bench:
 
     def close(self) -> None:
         """Undo everything."""
-        for script in (*self._scripts, *self._fixed):
-            script.turn(False)
+        self._switches.close()
         while self._undos:
             self._undos.pop()()
 
@@ -120,7 +112,7 @@ class Bench:
         for _ in range(self._plan.warmup):
             yield
         line = Line(self._plan)
-        answer = Answer(outcomes=self._outcomes())
+        answer = Answer(outcomes=self._switches.outcomes())
         while True:
             question = line.ask(answer)
             if question.kind == END:
@@ -160,7 +152,7 @@ class Bench:
 
     def _twin_of_step(self, question: Question, way: Way) -> Generator[None, None, Answer | None]:
         """The answer; null where the two passes were not given the same."""
-        self._turn(question.off)
+        self._switches.turn(question.off)
         if way.ahead:
             yield  # the batches that were read before, and the rest of their step
         for _ in range(TRIES):
@@ -177,7 +169,7 @@ class Bench:
             off = Snapshot(living, to_host)
             start.put_back()
             starts = self._move(living, question)
-            self._turn(question.on)
+            self._switches.turn(question.on)
             self._seed(question.seed_on)
             self._outside.again(living)
             second = self._watching.begin()
@@ -186,39 +178,35 @@ class Bench:
             self._watching.end()
             peak_bytes = peak.bytes()
             found, wrong = distances.of_step(
-                living, start, off, starts, question.still, self._left(question)
+                living, start, off, starts, question.still, self._switches.left(question.on)
             )
-            self._turn(question.off)
+            self._switches.turn(question.off)
             off.put_back()
             if self._doubling.epoch_begun:
                 continue
             drawn = question.seed != question.seed_on
             null = question.on == question.off and not (question.moved or drawn)
             lost, less = distances.of_losses(second.numbers(), first.numbers())
-            same = drawn or self._spares(question) or second.is_given(first, None if null else 1)
+            same = (
+                drawn
+                or self._switches.spares(question.on)
+                or second.is_given(first, None if null else 1)
+            )
             if null and not (same and max(lost.values(), default=0.0) <= SAME):
                 return None
             if not same:
                 wrong = wrong or "its model is given something else"
-            if first.calls != second.calls and not self._spares(question):
+            if first.calls != second.calls and not self._switches.spares(question.on):
                 less = f"its models are called {second.calls} times instead of {first.calls}"
             both = tuple(first.numbers()), tuple(second.numbers())
             return Answer(
                 distances=found | lost,
                 losses=both,
                 wrong=wrong or less,
-                outcomes=self._outcomes(),
+                outcomes=self._switches.outcomes(),
                 peak_bytes=peak_bytes,
             )
         return Answer("an epoch begins in each of its steps")
-
-    def _left(self, question: Question) -> set[int]:
-        """Modules whose buffers stay as they are in the second pass, as was said."""
-        return {each for number in question.on for each in self._scripts[number].left}
-
-    def _spares(self, question: Question) -> bool:
-        """Whether models are meant to be called less often in the second pass."""
-        return any(self._scripts[number].spares_calls for number in question.on)
 
     def _move(self, living: Living, question: Question) -> dict[str, torch.Tensor]:
         """Move the weights by a hair, if the question is what that does; where they are then."""
@@ -235,7 +223,7 @@ class Bench:
 
     def _twin_of_calls(self, question: Question) -> Answers:
         """Each call of a model in one step happens twice."""
-        self._turn(question.off)
+        self._switches.turn(question.off)
         found: dict[str, float] = {}
         wrong: list[str] = []
         peaks: list[int] = []
@@ -252,7 +240,7 @@ class Bench:
             held = [each.detach().clone() for each in tensors_in(null)]
             generators.put_back()
             self._move(living, question)
-            self._turn(question.on)
+            self._switches.turn(question.on)
             self._seed(question.seed_on)
             peak = _Peak()
             self._inside = True
@@ -262,7 +250,7 @@ class Bench:
                 self._inside = False
             peaks.append(peak.bytes() or 0)
             apart, other = distances.of_outputs(tensors_in(ours), held)
-            self._turn(question.off)
+            self._switches.turn(question.off)
             before.put_back()
             after.put_back()
             for name, each in apart.items():
@@ -282,14 +270,14 @@ class Bench:
             "" if found or wrong else "no model was called in a step",
             distances=found,
             wrong=wrong[0] if wrong else "",
-            outcomes=self._outcomes(),
+            outcomes=self._switches.outcomes(),
             peak_bytes=max(peaks, default=0) or None,
         )
 
     # Time
 
     def _block(self, question: Question) -> Answers:
-        self._turn(question.on)
+        self._switches.turn(question.on)
         self._doubling.settles = question.without_waits
         for _ in range(question.lead):
             yield
@@ -312,32 +300,15 @@ class Bench:
         return Answer(
             ms=counted_s * 1000 / question.steps,
             waited_ms=waited_s * 1000 / question.steps,
-            outcomes=self._outcomes(),
+            outcomes=self._switches.outcomes(),
             peak_bytes=peak.bytes(),
             compiled=_compiled() - compiled,
         )
-
-    # Changes
-
-    def _turn(self, on: tuple[int, ...]) -> None:
-        """Switch on what is wanted and all others off, the last first."""
-        for number in reversed(range(len(self._scripts))):
-            if number not in on:
-                self._switch(number, False)
-        for number in on:
-            self._switch(number, True)
-
-    def _switch(self, number: int, on: bool) -> None:
-        script = self._scripts[number]
-        script.attempt(partial(script.turn, on))
 
     @staticmethod
     def _seed(seed: int | None) -> None:
         if seed is not None:
             seed_all(seed)
-
-    def _outcomes(self) -> tuple[Any, ...]:
-        return tuple(script.outcome() for script in (*self._scripts, *self._fixed))
 
 
 class _Peak:
