@@ -11,7 +11,6 @@ from pitstop.core.private import own_folder
 from pitstop.core.secrets import masked_words
 from pitstop.tune.change import Goal
 
-SESSIONS = Path(".pitstop") / "tune"
 FILE = "session.json"
 BUDGET_MINUTES = 5.0  # a person waits so long; scripts that take minutes to start need more
 

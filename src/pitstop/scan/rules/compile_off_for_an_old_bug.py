@@ -18,7 +18,6 @@ REASON = re.compile(
     re.IGNORECASE,
 )
 SLOW = re.compile(r"slow|debug|faster|short|warm|first|time|memory", re.IGNORECASE)  # no bug
-DISABLED = {"TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE"}
 
 
 @rule("PIT410")
