@@ -50,6 +50,14 @@ The rules were mended on the repositories of the first two rows, so what is show
 how they fit those repositories. Only the third and the fourth row say what to expect of new code,
 and their wrong hits were mended afterwards, too.
 
+Of 24 defects of inference that were listed by hand in ProPainter and Wav2Lip before these were
+scanned, 4 were found at first and 11 are found now, 3 of them as notes. What is missed: calls of
+an object (`corr_fn(x)`), which the call graph does not follow, results that are fetched one by one
+from a list, and work that is done twice over the same frames.
+
+All fixes on 42 repositories (`benchmarks/scan_fixes.py`): 38 safe ones and 404 others changed 214
+files; all compile, and a second round found nothing.
+
 `benchmarks/scan.py` measures the speed, `benchmarks/scan_scale.py` the memory of many files.
 """
 MET = {
