@@ -17,7 +17,7 @@ from pitstop.diagnose.ledger.ceilings import by_the_ceilings
 from pitstop.diagnose.rank import diagnose
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.excerpts import Excerpts, read_excerpts
-from pitstop.diagnose.told.report import by_signal, tell
+from pitstop.diagnose.told.report import build_report, by_signal
 from pitstop.doctor.limits import with_limits
 from pitstop.doctor.read import read_hardware
 from pitstop.profile.read.collect import collect
@@ -65,7 +65,7 @@ def report_of(folder: Path, run: Run) -> Report:
     shown = merged.findings[: len(found)]
     here = str(Path.cwd())
     ended = run.exit_code
-    report = tell(recording, shown, run.name, ended, here, source.excerpts, run.typed)
+    report = build_report(recording, shown, run.name, ended, here, source.excerpts, run.typed)
     if not any(folder.glob("rank*")) and (unseen := why_unseen(folder)):
         report = replace(report, why=f"Nothing was seen: {unseen}.", next=WATCH_IT)
     return replace(report, notes=(*report.notes, *_on_the_source(merged)))

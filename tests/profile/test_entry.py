@@ -11,7 +11,7 @@ import pytest
 
 import pitstop
 from pitstop.core.errors import PitstopError
-from pitstop.profile.start.launch import Apart, command_line, run
+from pitstop.profile.start.launch import IsolatedRun, command_line, run
 from pitstop.profile.start.options import Options
 from pitstop.profile.start.reached import why_unseen
 
@@ -300,7 +300,9 @@ def test_a_run_whose_time_is_up_ends_with_all_that_it_started(start, tmp_path):
     (tmp_path / "script.py").write_text(FAMILY)
     with Path("out").open("wb") as out:
         options = Options(str(tmp_path / "recording"), record=False)
-        code = run([sys.executable, "script.py"], options, (out, out), apart=Apart(timeout_s=3))
+        code = run(
+            [sys.executable, "script.py"], options, (out, out), apart=IsolatedRun(timeout_s=3)
+        )
     assert code == -signal.SIGKILL
     assert not psutil.pid_exists(int(Path("out").read_text()))
 

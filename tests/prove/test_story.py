@@ -8,7 +8,7 @@ from pitstop.cli.prove import EXIT
 from pitstop.core.comparison import Parted
 from pitstop.prove.numbers import Numbers
 from pitstop.prove.proof import Asked, timed
-from pitstop.prove.story import IDENTICAL, Proof, tell
+from pitstop.prove.story import IDENTICAL, Proof, build_report
 from pitstop.report import to_markdown
 from pitstop.tune.checked import RunError
 from prove.simulated import HOLDS, TREES, proved, run_of
@@ -22,20 +22,20 @@ PARTED = Parted("loss 3 is 4 % off, 0.1 % allowed", "loss", 3, "Net.body.1", 0.0
 def test_time_tells_better_worse_and_same(edit_ms, outcome):
     proof = proved(100.0, edit_ms)
     assert proof.outcome == outcome
-    assert tell(proof, "train.py", 5).verdict.startswith(
+    assert build_report(proof, "train.py", 5).verdict.startswith(
         f"{outcome}: the working tree against 1a2b3c4d5"
     )
 
 
 def test_noise_beyond_the_gain_is_inconclusive_with_the_command_to_go_on():
-    report = tell(proved(100.0, 97.0, noise=0.1), "train.py --lr 1", 5)
+    report = build_report(proved(100.0, 97.0, noise=0.1), "train.py --lr 1", 5)
     assert report.proved == "inconclusive"
     assert report.next.endswith("pitstop prove --budget 15 -- train.py --lr 1")
 
 
 def test_numbers_that_part_outweigh_any_gain():
     proof = replace(proved(100.0, 50.0), numbers=Numbers(PARTED))
-    report = tell(proof, "train.py", 5)
+    report = build_report(proof, "train.py", 5)
     assert report.proved == "drifted"
     assert report.where == "step 3, loss, Net.body.1"
     assert report.parted == PARTED
@@ -49,7 +49,7 @@ def test_each_verdict_has_an_exit_code_of_its_own():
 
 def test_identical_trees_are_said_to_be():
     same = replace(TREES, changed=())
-    assert IDENTICAL in tell(Proof(same, HOLDS), "train.py", 5).notes
+    assert IDENTICAL in build_report(Proof(same, HOLDS), "train.py", 5).notes
 
 
 def test_pairs_until_the_budget_was_spent_count():

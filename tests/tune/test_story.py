@@ -13,7 +13,7 @@ from pitstop.report import to_html, to_markdown, to_terminal
 from pitstop.report.wording import gain, trial_note
 from pitstop.tune.found import Edits, Found, WhatIf
 from pitstop.tune.plan import Wanted
-from pitstop.tune.report import About, proved, said, tell
+from pitstop.tune.report import About, build_report, proved, said
 
 PROFILE = Report("profile", "v", ledger=Ledger(100.0, "cpu", (Row("floor", 60), Row("data", 40))))
 BETTER = Comparison("step", "better", 0.6, 0.55, 0.65, 6, "", before=100.0, after=60.0, unit="ms")
@@ -25,7 +25,7 @@ KEPT = Found(
 
 
 def test_a_proved_gain_is_the_verdict_with_its_interval():
-    report = tell(PROFILE, KEPT, About("train.py", command="train.py", tuned="tuned.toml"))
+    report = build_report(PROFILE, KEPT, About("train.py", command="train.py", tuned="tuned.toml"))
     assert report.verdict == (
         "train.py: step 60.0 ms instead of 100 ms, -40 % (-45 to -35 %), and the numbers hold."
     )
@@ -36,19 +36,19 @@ def test_a_proved_gain_is_the_verdict_with_its_interval():
 
 
 def test_nothing_kept_since_the_numbers_suffered():
-    report = tell(PROFILE, Found(trials=(Trial("bf16", "drifted"),)), About("train.py"))
+    report = build_report(PROFILE, Found(trials=(Trial("bf16", "drifted"),)), About("train.py"))
     assert "makes it faster and keeps its numbers" in report.verdict
 
 
 def test_nothing_kept_is_said_plainly():
     found = Found(trials=(Trial("tf32", "not-faster"),))
-    report = tell(PROFILE, found, About("train.py"))
+    report = build_report(PROFILE, found, About("train.py"))
     assert report.verdict == (
         "train.py: nothing that was tried makes it faster. It is left as it is."
     )
     assert report.next == ""
     assert not proved(found, "time")
-    noisy = tell(PROFILE, Found(trials=(Trial("tf32", "noisy"),)), About("train.py"))
+    noisy = build_report(PROFILE, Found(trials=(Trial("tf32", "noisy"),)), About("train.py"))
     assert "is proved faster; some of it drowned in noise" in noisy.verdict
     assert "quieter machine" in noisy.next
 
@@ -57,12 +57,12 @@ def test_a_sum_that_is_no_gain_is_not_handed_out():
     worse = Comparison("step", "worse", 1.2, 1.1, 1.3, 6, before=100.0, after=120.0, unit="ms")
     found = Found(kept=KEPT.kept, proof=(worse,))
     assert not proved(found, "time")
-    assert "together what was kept is no gain" in tell(PROFILE, found, About("x")).verdict
+    assert "together what was kept is no gain" in build_report(PROFILE, found, About("x")).verdict
 
 
 def test_the_waterfalls_stand_side_by_side_and_add_up():
     after = Ledger(62.0, "cpu", (Row("floor", 60), Row("copy", 2)))
-    report = tell(PROFILE, KEPT, About("x", after=after))
+    report = build_report(PROFILE, KEPT, About("x", after=after))
     lines = to_terminal.render(report).splitlines()
     begin = next(n for n, line in enumerate(lines) if line.startswith("where the step goes"))
     words = [" ".join(line.replace("█", "").split()) for line in lines[begin : begin + 5]]
@@ -83,22 +83,22 @@ def test_the_waterfalls_stand_side_by_side_and_add_up():
 
 def test_what_could_be_gained_at_most_is_said_only_where_nothing_was():
     profile = replace(PROFILE, findings=(Finding(saving=0.4, changes=("loader",)),))
-    assert tell(profile, Found(), About("x")).gain.startswith("at most 40 %")
-    assert not tell(profile, KEPT, About("x")).gain
+    assert build_report(profile, Found(), About("x")).gain.startswith("at most 40 %")
+    assert not build_report(profile, KEPT, About("x")).gain
 
 
 def test_what_was_tried_is_no_promise_any_more():
     waits, rounds = (Finding(saving=0.3, changes=(name,)) for name in ("loader", "bf16"))
     profile = replace(PROFILE, findings=(waits, rounds))
     tried = Found(trials=(Trial("loader workers=2", "not-faster"), Trial("bf16", "noisy")))
-    report = tell(profile, tried, About("x"))
+    report = build_report(profile, tried, About("x"))
     assert [each.saving for each in report.findings] == [None, 0.3]
     assert report.gain.startswith("at most 30 %")
 
 
 def test_what_was_tried_comes_first_and_only_the_dearest_findings_after_it():
     many = tuple(Finding(f"number {n}", code="PIT000") for n in range(5))
-    text = to_terminal.render(tell(replace(PROFILE, findings=many), KEPT, About("x")))
+    text = to_terminal.render(build_report(replace(PROFILE, findings=many), KEPT, About("x")))
     assert text.index("loader workers=2") < text.index("where the step goes")
     assert "number 2" in text
     assert "number 3" not in text
@@ -121,14 +121,17 @@ def test_gain_memory_and_drift_of_a_trial():
 
 def test_what_the_proof_has_refuted_is_not_called_kept():
     worse = replace(BETTER, verdict="worse", ratio=1.5)
-    report = tell(PROFILE, replace(KEPT, proof=(worse,)), About("train.py"))
+    report = build_report(PROFILE, replace(KEPT, proof=(worse,)), About("train.py"))
     assert report.why.startswith("Kept until the proof: loader workers=2.")
 
 
 def test_what_broke_the_proof_is_not_handed_out():
     found = replace(KEPT, broken="CUDA out of memory")
     assert not proved(found, "time")
-    assert "broke the proof: CUDA out of memory" in tell(PROFILE, found, About("train.py")).verdict
+    assert (
+        "broke the proof: CUDA out of memory"
+        in build_report(PROFILE, found, About("train.py")).verdict
+    )
 
 
 def test_what_an_edit_is_worth_comes_first_and_at_its_finding():
@@ -139,7 +142,9 @@ def test_what_an_edit_is_worth_comes_first_and_at_its_finding():
     found = Found(trials=(trial,), what_if=tried, patched=edits)
     place = Span("net/loss.py", 96, 1, 96, 1)
     asks = Finding("zero", span=place, cure="branch", changes=("leave-out",), saving=0.5)
-    report = tell(replace(PROFILE, findings=(asks,)), found, About("train.py", patch="t.patch"))
+    report = build_report(
+        replace(PROFILE, findings=(asks,)), found, About("train.py", patch="t.patch")
+    )
     assert report.verdict.startswith(
         "train.py: an edit at loss.py:96 is worth 34 %: tried, same numbers in 12 of 12 twins"
     )

@@ -12,7 +12,7 @@ from pitstop.core.report import Proved
 from pitstop.core.secrets import masked_words
 from pitstop.profile.start import launch
 from pitstop.prove.proof import Asked, prove
-from pitstop.prove.story import tell
+from pitstop.prove.story import build_report
 from pitstop.tune.change import Goal
 from pitstop.tune.first_run import check_that_files_are_safe
 from pitstop.tune.guard.verdict import FLOORS
@@ -106,6 +106,6 @@ def command(
     with ended_as_by_ctrl_c(), screen() as shown:
         proof = prove(asked, shown)
     typed = (*(["-m"] if module else []), *script)
-    report = tell(proof, shlex.join(masked_words(typed)), budget)
+    report = build_report(proof, shlex.join(masked_words(typed)), budget)
     output.write(report)
     return INTERRUPTED if proof.interrupted else EXIT[report.proved]

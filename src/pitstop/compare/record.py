@@ -35,7 +35,7 @@ class Recording:
         """The lines the script printed; none where they went to the terminal."""
         return _lines(self.folder / PRINTED)
 
-    def last_words(self) -> list[str]:
+    def stderr_tail(self) -> list[str]:
         """The last lines the script wrote to stderr."""
         return [line for line in _lines(self.folder / COMPLAINED) if line.strip()][-LAST_LINES:]
 
@@ -63,7 +63,7 @@ def record(  # noqa: PLR0913, PLR0917 what a run may be asked for
     warmup: int = 3,
     inspect: int = 0,
     also: tuple[tuple[str, str], ...] = (),
-    apart: launch.Apart | None = None,
+    apart: launch.IsolatedRun | None = None,
     step_ends: StepEnds = UNKNOWN,
     headspace: bool = False,
 ) -> Recording:
@@ -111,7 +111,7 @@ def check(recording: Recording, name: str) -> Recording:
     if code:
         ended = f"exit code {code}" if code > 0 else f"signal {-code} ({signal.strsignal(-code)})"
         what = f"{name} ended with {ended}: make it run by itself first"
-        raise PitstopError(what, *recording.last_words())
+        raise PitstopError(what, *recording.stderr_tail())
     for line in _lines(recording.folder / COMPLAINED):
         if line.startswith(OUR_OWN):
             raise PitstopError(f"{name} was not recorded to its end: {line.removeprefix(OUR_OWN)}")

@@ -22,7 +22,7 @@ from pitstop.guard.story import story
 from pitstop.parts.nan_guard.closures import with_closure
 from pitstop.parts.nan_guard.guard import EVERY, LIMIT, NanGuard, NotFiniteError
 from pitstop.profile.hooks.attempt import attempt, complain
-from pitstop.profile.hooks.patch import Function, Given, Undo, patch, root_of, told
+from pitstop.profile.hooks.patch import Function, Given, Undo, patch, root_of, with_callbacks
 
 MOST_REPEATED = 3  # bad steps that are looked into; what comes later has the same cause
 
@@ -114,13 +114,13 @@ class Guard:
             if self._guard and root is not None and root.numel() == 1 and not scaled:
                 self._guard.loss(root)
 
-        return told(original, begins)
+        return with_callbacks(original, begins)
 
     def _scale(self, original: Function) -> Function:
         def begins(given: Given) -> None:
             self._scaled = given[0][0].is_enabled()
 
-        return told(original, begins)
+        return with_callbacks(original, begins)
 
     # A bad step
 

@@ -37,7 +37,7 @@ class Proof:
         return self.comparisons[0].verdict
 
 
-def tell(proof: Proof, command: str, budget_minutes: float) -> Report:
+def build_report(proof: Proof, command: str, budget_minutes: float) -> Report:
     """The report of a proof; ``command`` is the script and its arguments, as they were typed."""
     return Report(
         command="prove",

@@ -30,7 +30,7 @@ from pitstop.tune.found import Asked, Edits, Found, Listener
 from pitstop.tune.handout import Handout, patched
 from pitstop.tune.left_out.proved import proved_edits
 from pitstop.tune.plan import Plan, Wanted
-from pitstop.tune.report import About, tell
+from pitstop.tune.report import About, build_report
 from pitstop.tune.ruled_out import own_precision, steps_of_epoch
 from pitstop.tune.runs.busy import busy
 from pitstop.tune.runs.costs import Costs
@@ -182,7 +182,7 @@ def _search(asked: Session, course: Course, tuned: Path, profile: Report, screen
         after if alike else None,
         (*kept.problems, *said, *chosen.left_out, *(() if alike else (UNLIKE,))),
     )
-    return Result(tell(profile, found, about), found.interrupted)
+    return Result(build_report(profile, found, about), found.interrupted)
 
 
 def _chosen(asked: Session, profile: Report, changes: Sequence[Change]) -> Candidates:

@@ -36,7 +36,7 @@ class About:
     notes: tuple[str, ...] = ()
 
 
-def tell(profile: Report, found: Found, about: About) -> Report:
+def build_report(profile: Report, found: Found, about: About) -> Report:
     """The report of a search, on top of that of the untouched run."""
     left = tuple(_still_promised(profile.findings, found.trials))
     return replace(

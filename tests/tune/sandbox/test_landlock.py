@@ -69,7 +69,7 @@ def test_only_what_is_allowed_can_be_written(tmp_path):
         "os.remove('one-file')",
     ]
     mine = [tmp_path / each for each in ("mine", "one-file", "not-there")]
-    words = [*landlock.first_words(mine), sys.executable, "-c", SHUT_IN, *allowed, *refused]
+    words = [*landlock.wrapper_command(mine), sys.executable, "-c", SHUT_IN, *allowed, *refused]
     ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     printed = ran.stdout.splitlines()
     assert printed[: len(allowed)] == ["done"] * len(allowed)

@@ -8,7 +8,7 @@ STILL: tuple[Cause, ...] = ("sync", "transfer", "launch", "python", "idle")
 SILENT: tuple[Cause, ...] = ("launch", "python", "idle")  # of these, some have no known line
 
 
-def of_step(ms: float, ledger: Ledger) -> str:
+def cost_phrase(ms: float, ledger: Ledger) -> str:
     """``3.10 ms of 41.0 ms``, where work counts with its wait for a core."""
     return f"{milliseconds(ledger.with_waits(ms))} of {milliseconds(ledger.step_ms)}"
 

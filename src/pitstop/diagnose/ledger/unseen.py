@@ -19,7 +19,7 @@ def why_unseen(evidence: Evidence, ledger: Ledger) -> str:
     return f"{what}: the run ended before the step that is looked into"
 
 
-def to_be_seen(evidence: Evidence, ledger: Ledger) -> str:
+def how_to_measure(evidence: Evidence, ledger: Ledger) -> str:
     """What to do about it."""
     missing = missing_steps(evidence, ledger)
     if not missing:

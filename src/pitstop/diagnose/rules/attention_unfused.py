@@ -7,7 +7,7 @@ from pitstop.core.rule import rule
 from pitstop.diagnose.facts.attention import TORCHS_OWN, attentions, comes_with
 from pitstop.diagnose.facts.calls import call_tree
 from pitstop.diagnose.ledger.behind import rows_behind
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -29,8 +29,8 @@ def attention_unfused(recording: Recording) -> Iterator[Finding]:
         ms = tree.ms(sum(micros for _, micros in each.operations), ledger)
         if unfused.isdisjoint(comes_with(each)) and ledger.at_stake(ms) >= WORTH_MENTIONING:
             yield Finding(
-                f"Attention is written out: {of_step(ms, ledger)} go into the score matrix, the "
-                "two products not counted.",
+                f"Attention is written out: {cost_phrase(ms, ledger)} go into the score matrix, "
+                "the two products not counted.",
                 span=span(each.where),
                 cure=ASK_FOR_LESS if each.kind == TORCHS_OWN else FUSED,
                 confidence="measured",

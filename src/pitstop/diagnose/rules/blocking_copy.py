@@ -7,7 +7,7 @@ from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
 from pitstop.diagnose.facts.loading import feeding_loader
 from pitstop.diagnose.facts.transfers import are_pageable, blocking_transfers
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -25,7 +25,7 @@ def blocking_copy(recording: Recording) -> Iterator[Finding]:
         event = f"{pinned}, and an event before the numbers are read"
         yield Finding(
             f"{binary_bytes(each.copied_bytes)} are copied {way}, and Python waits: "
-            f"{of_step(each.ms, ledger)}.",
+            f"{cost_phrase(each.ms, ledger)}.",
             span=span(each.where),
             cure=pinned if each.to_device else event,
             confidence="measured",

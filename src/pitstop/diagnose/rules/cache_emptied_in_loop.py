@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.diagnose.facts.operations import EMPTYING, by_line
-from pitstop.diagnose.ledger.cost import idle_behind, idle_rows, of_step
+from pitstop.diagnose.ledger.cost import cost_phrase, idle_behind, idle_rows
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -24,7 +24,7 @@ def cache_emptied_in_loop(recording: Recording) -> Iterator[Finding]:
         if ledger.at_stake(ms) < WORTH_MENTIONING:
             continue
         yield Finding(
-            f"Emptying the allocator's cache leaves the GPU idle for {of_step(ms, ledger)}.",
+            f"Emptying the allocator's cache leaves the GPU idle for {cost_phrase(ms, ledger)}.",
             span=span(line),
             cure="drop the call: the allocator reuses its memory by itself",
             confidence="measured",

@@ -9,7 +9,7 @@ from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
 from pitstop.diagnose.facts.calls import backward_passes, call_tree, timed
 from pitstop.diagnose.ledger.behind import rows_behind
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -45,7 +45,7 @@ def checkpointing_not_needed(recording: Recording) -> Iterator[Finding]:
     if ledger.at_stake(ms) < WORTH_MENTIONING or peak + kept > FITS * room:
         return
     yield Finding(
-        f"Checkpointing computes {of_step(ms, ledger)} again; without it the peak of "
+        f"Checkpointing computes {cost_phrase(ms, ledger)} again; without it the peak of "
         f"{binary_bytes(peak)} would be about {binary_bytes(peak + kept)} of {binary_bytes(room)}.",
         span=span(_first_line(recording, again)),
         cure="switch checkpointing off, or keep it where it saves most: `selective_checkpoints`",

@@ -11,7 +11,7 @@ from pitstop.core.units import count, percent, rate
 from pitstop.diagnose.facts.calls import CallTree, call_tree, starred
 from pitstop.diagnose.facts.parameters import never_called
 from pitstop.diagnose.ledger.behind import operations_in, rows_behind
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import label, span
 
@@ -64,7 +64,7 @@ def _unused(
     named = ", ".join(f"`{name}`" for name in names[:NAMED])
     yield Finding(
         f"Nothing depends on the result of {named}: {count(len(positions), 'call')} a step, "
-        f"{of_step(ms, ledger)}, {rate(flops, 'FLOP')}.",
+        f"{cost_phrase(ms, ledger)}, {rate(flops, 'FLOP')}.",
         span=span(line),
         cure=_cure(tree, positions[0]),
         severity="note" if share < A_NOTE else "warning",

@@ -7,7 +7,7 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import Ledger
 from pitstop.core.rule import rule
 from pitstop.diagnose.facts.operations import by_line, short
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -37,7 +37,7 @@ def constant_rebuilt_each_step(recording: Recording) -> Iterator[Finding]:
             first = min(built, key=lambda line: line.line)
             yield Finding(
                 f"`{first.function}` builds the same tensors out of numbers in every step: "
-                f"{of_step(ms, ledger)}.",
+                f"{cost_phrase(ms, ledger)}.",
                 span=span(first),
                 cure="build them once: a buffer, or a cache by shape and device",
                 confidence="measured",

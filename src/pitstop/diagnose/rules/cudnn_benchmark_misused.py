@@ -7,7 +7,7 @@ from pitstop.core.rule import rule
 from pitstop.diagnose.facts.loading import feeding_loader
 from pitstop.diagnose.facts.operations import short
 from pitstop.diagnose.facts.precision import CONVOLUTIONS
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -54,7 +54,7 @@ def cudnn_benchmark_misused(recording: Recording) -> Iterator[Finding]:
     if one_shape and not searches and ledger.at_stake(ms) >= WORTH_MENTIONING:
         yield Finding(
             f"cudnn.benchmark is off, all batches have one shape, and convolutions take "
-            f"{of_step(ms, ledger)} beyond full speed.",
+            f"{cost_phrase(ms, ledger)} beyond full speed.",
             span=span(max(rows, key=lambda row: row.ms).where),
             cure="torch.backends.cudnn.benchmark = True",
             confidence="measured",

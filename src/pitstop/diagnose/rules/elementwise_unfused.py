@@ -8,7 +8,7 @@ from pitstop.core.units import milliseconds
 from pitstop.diagnose.facts.calls import call_tree
 from pitstop.diagnose.facts.fusing import fusable
 from pitstop.diagnose.ledger.behind import rows_behind
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -38,7 +38,7 @@ def elementwise_unfused(recording: Recording) -> Iterator[Finding]:
     ms, spared_ms = (tree.ms(each, ledger) for each in (found.micros, found.spared_micros))
     if ledger.at_stake(spared_ms) >= WORTH_MENTIONING:
         yield Finding(
-            f"{found.calls:,} elementwise operations take {of_step(ms, ledger)}, each through "
+            f"{found.calls:,} elementwise operations take {cost_phrase(ms, ledger)}, each through "
             f"memory and back; fused within each module they would take {milliseconds(spared_ms)} "
             "less.",
             span=span(found.where),

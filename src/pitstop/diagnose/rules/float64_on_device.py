@@ -8,7 +8,7 @@ from pitstop.core.ledger import BUSY
 from pitstop.core.rule import rule
 from pitstop.core.units import count
 from pitstop.diagnose.facts.operations import by_line, tensors
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -34,7 +34,7 @@ def float64_on_device(recording: Recording) -> Iterator[Finding]:
         return
     yield Finding(
         f"{count(len(costs), 'line')} of the step compute in float64 on the GPU: "
-        f"{of_step(ms, ledger)}.",
+        f"{cost_phrase(ms, ledger)}.",
         span=span(max(costs, key=lambda line: costs[line])),
         cure="make the tensors float32 where they come from",
         confidence="measured",

@@ -11,7 +11,7 @@ from pitstop.diagnose.facts.precision import (
     slow_rows,
     without_tf32,
 )
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -34,7 +34,7 @@ def fp32_matmul_without_tf32(recording: Recording) -> Iterator[Finding]:
     if not rows or ledger.at_stake(ms) < WORTH_MENTIONING:
         return
     yield Finding(
-        f"Float32 products run without TF32: up to {of_step(ms, ledger)} are left on the table.",
+        f"Float32 products run without TF32: up to {cost_phrase(ms, ledger)} could be saved.",
         span=span(rows[0].where),
         cure='torch.set_float32_matmul_precision("high")',
         confidence="measured",

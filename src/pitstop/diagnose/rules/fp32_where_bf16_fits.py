@@ -12,7 +12,7 @@ from pitstop.diagnose.facts.precision import (
     slow_rows,
     without_tf32,
 )
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -49,7 +49,7 @@ def fp32_where_bf16_fits(recording: Recording) -> Iterator[Finding]:
         return
     yield Finding(
         f"The model computes in float32; in bfloat16 its products would take up to "
-        f"{of_step(ms, ledger)} less.",
+        f"{cost_phrase(ms, ledger)} less.",
         span=span(rows[0].where),
         cure='with torch.autocast("cuda", torch.bfloat16): around the forward pass',
         confidence="measured",

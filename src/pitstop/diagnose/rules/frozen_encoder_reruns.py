@@ -10,7 +10,7 @@ from pitstop.core.units import count
 from pitstop.diagnose.facts.calls import call_tree
 from pitstop.diagnose.facts.loading import feeding_loader
 from pitstop.diagnose.ledger.behind import operations_in, rows_behind
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -59,7 +59,7 @@ def frozen_encoder_reruns(recording: Recording) -> Iterator[Finding]:
         tokens = f"reads tokens of a dataset of {count(samples, 'sample')}"
         often = f"{same} times a step" if same > 1 else "again from step to step"
         why = f"gets the same input {often}" if same else tokens
-        cost = f", and takes {of_step(ms, ledger)}" if ms else ""
+        cost = f", and takes {cost_phrase(ms, ledger)}" if ms else ""
         yield Finding(
             f"`{calls[0].path}` is frozen and {why}{cost}.",
             span=span(line),

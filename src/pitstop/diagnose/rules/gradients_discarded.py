@@ -9,7 +9,7 @@ from pitstop.core.rule import rule
 from pitstop.diagnose.facts.calls import CallTree, call_tree
 from pitstop.diagnose.facts.parameters import loss_networks, unlearned
 from pitstop.diagnose.ledger.behind import operations_in, rows_behind
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import label, span
 
@@ -82,7 +82,7 @@ def _finding(
     message: str, ms: float, ledger: Ledger, cure: str, at: Line, claims: tuple[Row, ...]
 ) -> Finding:
     return Finding(
-        f"{message} up to {of_step(ms, ledger)}.",
+        f"{message} up to {cost_phrase(ms, ledger)}.",
         span=span(at),
         cure=cure,
         confidence="measured",

@@ -10,7 +10,7 @@ from pitstop.diagnose.facts.calls import labels
 from pitstop.diagnose.facts.loading import working_beside_ms
 from pitstop.diagnose.facts.reads import number_loops
 from pitstop.diagnose.facts.row_loops import row_loops
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.ledger.own_python import own_python
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
@@ -56,7 +56,7 @@ def _finding(
     saving = ledger.share(min(whole_ms, ledger.step_ms - left_ms))
     worth = saving >= WORTH_A_LINE
     yield Finding(
-        f"{of} {of_step(ms, ledger)}.",
+        f"{of} {cost_phrase(ms, ledger)}.",
         span=span(max(spent, key=lambda at: spent[at])),
         cure=cure,
         severity="warning" if worth else "note",  # other programs or the model need the cores

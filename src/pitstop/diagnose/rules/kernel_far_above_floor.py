@@ -10,7 +10,7 @@ from pitstop.core.rule import rule
 from pitstop.core.units import count
 from pitstop.diagnose.facts.attention import attentions
 from pitstop.diagnose.facts.operations import short
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -69,7 +69,7 @@ def _finding(ledger: Ledger, what: str, where: Line, rows: list[Row]) -> Iterato
     norm = GROUP_NORM in what
     part = "`pitstop.parts.group_norm_silu` in its place"
     yield Finding(
-        f"`{what}` takes {of_step(total_ms, ledger)} in {count(calls, 'call')}, "
+        f"`{what}` takes {cost_phrase(total_ms, ledger)} in {count(calls, 'call')}, "
         f"{total_ms / floor_ms:.0f} times what its bytes and FLOPs need.",
         span=span(where),
         cure=part if norm else "fuse it with its neighbours",

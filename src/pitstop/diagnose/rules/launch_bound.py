@@ -8,7 +8,7 @@ from pitstop.core.ledger import Ledger, Row
 from pitstop.core.rule import rule
 from pitstop.diagnose.facts.operations import by_line
 from pitstop.diagnose.facts.precision import PRODUCTS
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -46,8 +46,8 @@ def launch_bound(recording: Recording) -> Iterator[Finding]:
     lines = by_line(each for each in evidence.operations if each.device_micros)
     busiest = max(lines, key=lambda line: sum(each.calls for each in lines[line]), default=NOWHERE)
     yield Finding(
-        f"Between {launches or 'its'} kernels the GPU idles for {of_step(ms, ledger)}: they are "
-        "too short for the rate at which Python launches them.",
+        f"Between {launches or 'its'} kernels the GPU idles for {cost_phrase(ms, ledger)}: they "
+        "are too short for the rate at which Python launches them.",
         span=span(busiest),
         cure="fewer, larger kernels: torch.compile, a larger batch, batched calls",
         confidence="measured",
@@ -65,8 +65,8 @@ def _on_cpu(ledger: Ledger) -> Iterator[Finding]:
     if ledger.at_stake(ms) < WORTH_MENTIONING["cpu"]:
         return
     yield Finding(
-        f"{calls} operations take {of_step(ms, ledger)}, {1e3 * ms / calls:.0f} µs each, most of "
-        "it to be started: they work on too few numbers.",
+        f"{calls} operations take {cost_phrase(ms, ledger)}, {1e3 * ms / calls:.0f} µs each, most "
+        "of it to be started: they work on too few numbers.",
         span=span(max(small, key=lambda row: row.ms).where),
         cure="fewer, larger operations: torch.compile, a larger batch, batched calls",
         confidence="measured",

@@ -7,7 +7,7 @@ from pitstop.core.evidence import Line
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.diagnose.facts.calls import labels, stretch
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.02  # of the step; the layout of a whole model must be changed for it
@@ -38,7 +38,7 @@ def layout_ping_pong(recording: Recording) -> Iterator[Finding]:
     dearest = sorted(lines, key=lambda line: -lines[line])[:MOST]
     most = f", most of it at {labels(dearest)}" if dearest else ""
     yield Finding(
-        f"Converting layouts takes {of_step(ms, ledger)}{most}.",
+        f"Converting layouts takes {cost_phrase(ms, ledger)}{most}.",
         span=stretch(dearest),
         cure="model.to(memory_format=torch.channels_last), and the input as well",
         confidence="measured",

@@ -6,7 +6,7 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.diagnose.facts.calls import call_tree, lines_of, starred, stretch
 from pitstop.diagnose.ledger.behind import operations_in, rows_behind
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import label
 
@@ -46,7 +46,7 @@ def loss_term_weighted_zero(recording: Recording) -> Iterator[Finding]:
         works = "computes" if len(names) == 1 else "compute"
         yield Finding(
             f"The term at {label(zeroed.where)} is multiplied by zero; {named} {works} it for "
-            f"nothing in {of_step(ms, ledger)}, its backward pass included.",
+            f"nothing in {cost_phrase(ms, ledger)}, its backward pass included.",
             span=stretch((zeroed.where, *lines_of(tree, positions))),
             cure="compute it while its weight is not zero: part `weighted`, change `leave-out`",
             severity="note" if share < A_NOTE else "warning",

@@ -19,7 +19,7 @@ from pitstop.diagnose.facts.calls import (
 )
 from pitstop.diagnose.facts.tiles import tilings
 from pitstop.diagnose.ledger.behind import operations_in, rows_behind
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 
 WORTH_MENTIONING = 0.01  # of the step in the calls after the first; less is not worth an edit
@@ -72,7 +72,7 @@ def _finding(
     saves = f" and saves at most {milliseconds(batched_ms)} of it" if ledger.floor_known else ""
     return Finding(
         f"`{name}` is called {times} on equal shapes ({labels(lines)}), and all but the first "
-        f"take {of_step(ms, ledger)}; one call on the stacked batch {same}{saves}.",
+        f"take {cost_phrase(ms, ledger)}; one call on the stacked batch {same}{saves}.",
         span=stretch(lines),
         cure="stack the inputs in one call: part `batched`; keep the result of an equal input",
         severity="note" if by_batch else "warning",

@@ -11,7 +11,7 @@ from pitstop.diagnose.facts.calls import labels, stretch
 from pitstop.diagnose.facts.operations import by_line, short, tensors
 from pitstop.diagnose.facts.row_loops import READ, VIEWS
 from pitstop.diagnose.facts.waits import COPIES
-from pitstop.diagnose.ledger.cost import idle_behind, idle_rows, of_step
+from pitstop.diagnose.ledger.cost import cost_phrase, idle_behind, idle_rows
 from pitstop.diagnose.ledger.samples import line_ms
 from pitstop.diagnose.recording import Recording
 
@@ -48,7 +48,7 @@ def op_runs_on_cpu(recording: Recording) -> Iterator[Finding]:
             continue
         at = f" ({labels(places)})" if len(places) > 1 else ""
         yield Finding(
-            f"`{name}` runs on the CPU{at} while the GPU idles for {of_step(ms, ledger)}.",
+            f"`{name}` runs on the CPU{at} while the GPU idles for {cost_phrase(ms, ledger)}.",
             span=stretch(places),
             cure="keep its tensors on the GPU",
             confidence="measured",

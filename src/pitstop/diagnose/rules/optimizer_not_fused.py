@@ -9,7 +9,7 @@ from pitstop.core.ledger import Ledger
 from pitstop.core.machine import Machine
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -33,7 +33,7 @@ def optimizer_not_fused(recording: Recording) -> Iterator[Finding]:
         if ledger.at_stake(saved_ms) < WORTH_MENTIONING:
             continue
         yield Finding(
-            f"`{each.name}` takes {of_step(ms, ledger)} for "
+            f"`{each.name}` takes {cost_phrase(ms, ledger)} for "
             f"{count(each.tensors, 'tensor')}; `fused=True` updates them in one pass.",
             span=span(each.made),
             cure="fused=True",

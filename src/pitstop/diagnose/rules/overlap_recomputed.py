@@ -8,7 +8,7 @@ from pitstop.core.units import percent
 from pitstop.diagnose.facts.calls import call_tree
 from pitstop.diagnose.facts.tiles import tilings
 from pitstop.diagnose.ledger.behind import operations_in, rows_behind
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -46,7 +46,7 @@ def overlap_recomputed(recording: Recording) -> Iterator[Finding]:
         area = max(each.area for each in here)
         yield Finding(
             f"The tiles cover {percent(area)} of the picture: computing the overlaps again takes "
-            f"{of_step(ms, ledger)}.",
+            f"{cost_phrase(ms, ledger)}.",
             span=span(line),
             cure="fewer and larger tiles, as memory allows, or less overlap",
             confidence="measured",

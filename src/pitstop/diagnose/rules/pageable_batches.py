@@ -7,7 +7,7 @@ from pitstop.core.rule import rule
 from pitstop.core.units import binary_bytes
 from pitstop.diagnose.facts.loading import feeding_loader, settings
 from pitstop.diagnose.facts.transfers import are_pageable, blocking_transfers
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -26,7 +26,7 @@ def pageable_batches(recording: Recording) -> Iterator[Finding]:
     ms, size = sum(each.ms for each in copies), sum(each.copied_bytes for each in copies)
     yield Finding(
         f"{binary_bytes(size)} a step are copied to the GPU from memory that is not pinned, "
-        f"which costs {of_step(ms, ledger)}.",
+        f"which costs {cost_phrase(ms, ledger)}.",
         span=span(loader.made if loader else copies[0].where),
         cure=settings(loader, "pin_memory=True") if loader else BY_HAND,
         confidence="measured",

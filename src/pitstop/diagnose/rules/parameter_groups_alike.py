@@ -6,7 +6,7 @@ from pitstop.core.evidence import Optimizer
 from pitstop.core.finding import Finding, Metric
 from pitstop.core.rule import rule
 from pitstop.core.units import count
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -46,7 +46,7 @@ def parameter_groups_alike(recording: Recording) -> Iterator[Finding]:
         if not by_lists or ledger.share(saved_ms) < WORTH_MENTIONING:
             continue
         yield Finding(
-            f"`{each.name}` takes {of_step(ms, ledger)} for {count(each.groups, 'group')} of "
+            f"`{each.name}` takes {cost_phrase(ms, ledger)} for {count(each.groups, 'group')} of "
             f"parameters; {each.unlike_groups} would do.",
             span=span(each.made),
             cure="merge_groups(optimizer)",

@@ -6,7 +6,7 @@ from pitstop.core.finding import Finding, Metric
 from pitstop.core.ledger import BUSY, Cause, Row
 from pitstop.core.rule import rule
 from pitstop.diagnose.facts.row_loops import row_loops
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -34,7 +34,8 @@ def python_loop_over_tensor(recording: Recording) -> Iterator[Finding]:
         if ledger.at_stake(saved_ms) < WORTH_MENTIONING:
             continue
         yield Finding(
-            f"Python walks over {loop.rows} rows of a tensor one by one: {of_step(ms, ledger)}.",
+            f"Python walks over {loop.rows} rows of a tensor one by one: "
+            f"{cost_phrase(ms, ledger)}.",
             span=span(loop.where),
             cure="if no round needs the one before it, compute on the whole tensor at once",
             confidence="measured",

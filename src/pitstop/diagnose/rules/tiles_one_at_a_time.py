@@ -8,7 +8,7 @@ from pitstop.core.units import count
 from pitstop.diagnose.facts.calls import call_tree
 from pitstop.diagnose.facts.tiles import tilings
 from pitstop.diagnose.ledger.behind import operations_in, rows_behind
-from pitstop.diagnose.ledger.cost import of_step
+from pitstop.diagnose.ledger.cost import cost_phrase
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.place import span
 
@@ -37,7 +37,7 @@ def tiles_one_at_a_time(recording: Recording) -> Iterator[Finding]:
         calls = [call for each in here for call in each.calls]
         yield Finding(
             f"{count(tiles, 'tile')} a step go through the network one by one; those that could "
-            f"go together with another of their size take {of_step(ms, ledger)}.",
+            f"go together with another of their size take {cost_phrase(ms, ledger)}.",
             span=span(line),
             cure="batch tiles of one size, as many as memory holds",
             severity="warning" if on_gpu else "note",  # a CPU is busy with one tile as with two

@@ -12,7 +12,7 @@ def span(line: Line) -> Span | None:
     return Span(line.path, line.line, 1, line.line, 1) if line.path else None
 
 
-def near(span: Span | None, root: str) -> Span | None:
+def relative_to(span: Span | None, root: str) -> Span | None:
     """The place with its path from ``root`` on, where it lies below; that is what people type."""
     if span is None or not root or not PurePath(span.path).is_relative_to(root):
         return span

@@ -11,10 +11,10 @@ from pitstop.core.machine import BUSY
 from pitstop.core.report import Report
 from pitstop.core.units import count, milliseconds, percent
 from pitstop.diagnose.ledger.gain import gain
-from pitstop.diagnose.ledger.unseen import to_be_seen, why_unseen
+from pitstop.diagnose.ledger.unseen import how_to_measure, why_unseen
 from pitstop.diagnose.recording import Recording
 from pitstop.diagnose.told.excerpts import Excerpts
-from pitstop.diagnose.told.place import near
+from pitstop.diagnose.told.place import relative_to
 from pitstop.diagnose.told.tables import tables
 
 KIND = {
@@ -59,7 +59,7 @@ WAIT = "let it run until some steps are done: it was ended before its first one"
 MEND = "mend the script first: it ended before its first step"
 
 
-def tell(
+def build_report(
     recording: Recording,
     findings: Sequence[Finding],
     name: str,
@@ -75,7 +75,8 @@ def tell(
     first = recording.evidence
     ledger = recording.ledger
     shown = tuple(
-        replace(each, excerpt=source.at(each.span), span=near(each.span, root)) for each in findings
+        replace(each, excerpt=source.at(each.span), span=relative_to(each.span, root))
+        for each in findings
     )
     cured = _cured_next(first, ledger, shown, code)
     return Report(
@@ -152,7 +153,7 @@ def _next(
     if not evidence.steps and code:
         return WAIT if by_signal(code) else MEND
     if ledger and why_unseen(evidence, ledger):
-        return to_be_seen(evidence, ledger)
+        return how_to_measure(evidence, ledger)
     return _what_is_left(ledger, typed) if evidence.steps else MARK
 
 

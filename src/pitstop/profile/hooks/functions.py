@@ -15,7 +15,7 @@ from torch import nn
 
 from pitstop import internals
 from pitstop.profile.hooks.modules import calls_of_modules
-from pitstop.profile.hooks.patch import Given, Undo, disguised, patch, told
+from pitstop.profile.hooks.patch import Given, Undo, disguised, patch, with_callbacks
 from pitstop.profile.record.recorder import Recorder
 
 Function = Callable[..., Any]
@@ -70,7 +70,7 @@ def _heard(made: Function, subject: Any, recorder: Recorder, stepped: set[int | 
         numbers = recorder.numbers
         return [each for each in recorder.optimizers.living() if numbers.of(each) in stepped]
 
-    return told(made, begins, ends, fails, recorder.fail)
+    return with_callbacks(made, begins, ends, fails, recorder.fail)
 
 
 def _writes(optimizer: Any) -> int:

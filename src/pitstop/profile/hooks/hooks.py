@@ -19,7 +19,7 @@ from pitstop.profile.hooks.attempt import attempt
 from pitstop.profile.hooks.functions import functions
 from pitstop.profile.hooks.loader import batches, epochs, loaders, workers
 from pitstop.profile.hooks.modules import KNOWN_AFTER, KNOWN_BEFORE, OutermostCalls
-from pitstop.profile.hooks.patch import Function, Undo, argument, patch, told, unseen
+from pitstop.profile.hooks.patch import Function, Undo, argument, patch, unseen, with_callbacks
 from pitstop.profile.read.clock import SAVING
 from pitstop.profile.record.recorder import Recorder
 from pitstop.profile.start.options import UNKNOWN
@@ -57,7 +57,7 @@ def optimizers(recorder: Recorder) -> Undo:
     """Patch of Optimizer.__init__: the line that built each optimizer."""
 
     def build(original: Function) -> Function:
-        return told(
+        return with_callbacks(
             original,
             lambda given: recorder.optimizer_built(given[0][0]),
             failed=recorder.fail,
@@ -98,7 +98,7 @@ def backward(recorder: Recorder) -> Undo:
     """Patch of torch.autograd.backward: the loss, and how long the backward pass takes."""
 
     def build(original: Function) -> Function:
-        return told(
+        return with_callbacks(
             original,
             recorder.notes.begin_backward,
             recorder.notes.end_backward,
@@ -113,7 +113,7 @@ def clipping(recorder: Recorder) -> Undo:
     """Patch of clip_grad_norm_: the norm of the gradients, which it returns."""
 
     def build(original: Function) -> Function:
-        return told(
+        return with_callbacks(
             original,
             lambda _: recorder.hears(),
             lambda _, norm: recorder.notes.clipped(norm),
@@ -127,7 +127,7 @@ def scaler(recorder: Recorder) -> Undo:
     """Patches of GradScaler: the loss before it is scaled, steps that it skips, and the scale."""
 
     def scale(original: Function) -> Function:
-        return told(
+        return with_callbacks(
             original,
             lambda _: recorder.listens(),
             lambda given, result: recorder.scaled(argument(given, 1, "outputs"), result),
@@ -135,7 +135,7 @@ def scaler(recorder: Recorder) -> Undo:
         )
 
     def _maybe_opt_step(original: Function) -> Function:  # `step` warns in its caller's name
-        return told(
+        return with_callbacks(
             original,
             lambda _: recorder.begin_scaled_step(),
             lambda given, _: recorder.end_scaled_step(argument(given, 1, "optimizer")),
@@ -143,7 +143,7 @@ def scaler(recorder: Recorder) -> Undo:
         )
 
     def update(original: Function) -> Function:
-        return told(
+        return with_callbacks(
             original,
             lambda _: recorder.listens(),
             lambda given, _: recorder.rescaled(getattr(given[0][0], "_scale", None)),
@@ -160,7 +160,7 @@ def collectives(recorder: Recorder) -> Undo:
         return lambda: None
 
     def build(original: Function) -> Function:
-        return told(
+        return with_callbacks(
             original,
             lambda _: recorder.begin_exchange(),
             lambda *_: recorder.end_exchange(),
@@ -182,7 +182,7 @@ def saving(recorder: Recorder) -> Undo:
     """Patch of torch.save: checkpoints are accounted beside the step."""
 
     def build(original: Function) -> Function:
-        return told(
+        return with_callbacks(
             original,
             lambda _: recorder.enter(SAVING),
             lambda *_: recorder.leave(),

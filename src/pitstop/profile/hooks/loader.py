@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader
 
 from pitstop import internals
 from pitstop.profile.hooks.attempt import attempt, leave_no_trace
-from pitstop.profile.hooks.patch import Function, Given, Undo, argument, patch, told
+from pitstop.profile.hooks.patch import Function, Given, Undo, argument, patch, with_callbacks
 from pitstop.profile.record.recorder import Recorder
 from pitstop.profile.record.workers import sample_worker
 
@@ -16,7 +16,7 @@ def loaders(recorder: Recorder) -> Undo:
     """Patch of DataLoader.__init__: the line that built each loader."""
 
     def build(original: Function) -> Function:
-        return told(
+        return with_callbacks(
             original,
             lambda given: recorder.loader_built(given[0][0], _dataset(given)),
             fails=lambda given: recorder.loader_not_built(given[0][0], _dataset(given)),
@@ -30,7 +30,7 @@ def epochs(recorder: Recorder) -> Undo:
     """Patch of DataLoader.__iter__: how long the script waits until workers are started."""
 
     def build(original: Function) -> Function:
-        return told(
+        return with_callbacks(
             original,
             lambda given: recorder.begin_epoch(given[0][0]),
             lambda given, iterator: recorder.epoch_begun(given[0][0], iterator),
@@ -45,7 +45,7 @@ def batches(recorder: Recorder) -> Undo:
     """Patch of the DataLoader iterator's __next__: how long the script waits for each batch."""
 
     def build(original: Function) -> Function:
-        return told(
+        return with_callbacks(
             original,
             recorder.notes.begin_wait,
             recorder.notes.fetched,

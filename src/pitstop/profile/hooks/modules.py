@@ -19,7 +19,7 @@ from torch.nn.modules import module as modules
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from pitstop import internals
-from pitstop.profile.hooks.patch import Given, Undo, patch, told, unseen
+from pitstop.profile.hooks.patch import Given, Undo, patch, unseen, with_callbacks
 
 KNOWN_AFTER = 64  # outermost calls after which no new module is looked for
 KNOWN_BEFORE = 4  # likewise, where an earlier run has told what a step is: CUDA graphs shun hooks
@@ -94,7 +94,7 @@ class OutermostCalls:
             if self.listening and self._knows(given[0][0]):
                 self._on_call(given[0][0])
 
-        return told(original, begins)
+        return with_callbacks(original, begins)
 
 
 def compiled_anything() -> bool:

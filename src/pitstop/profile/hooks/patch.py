@@ -93,7 +93,7 @@ def _skip(functions: list[Any]) -> None:
         waiting += [each for each in code.co_consts if isinstance(each, CodeType)]
 
 
-def told(
+def with_callbacks(
     original: Function,
     begins: Callable[[Given], object],
     ends: Callable[[Given, Any], object] | None = None,

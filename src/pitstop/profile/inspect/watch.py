@@ -14,7 +14,7 @@ from torch.utils.flop_counter import flop_registry
 
 from pitstop import internals
 from pitstop.profile.hooks.attempt import attempt, leave_no_trace
-from pitstop.profile.hooks.patch import Function, Given, argument, patch, told
+from pitstop.profile.hooks.patch import Function, Given, argument, patch, with_callbacks
 from pitstop.profile.hooks.waits import HOST_CALLS, READERS, timed, waits
 from pitstop.profile.inspect.dependence import Left
 from pitstop.profile.inspect.flow import Flow
@@ -160,11 +160,13 @@ class Watch(internals.TorchDispatchMode):
                 self.stop()
                 self.gave_way = True
 
-        return told(original, begins)
+        return with_callbacks(original, begins)
 
     def _stepping(self, original: Function) -> Function:
         """A gradient scaler's step, which is the optimizer's even where it is skipped."""
-        return told(original, lambda given: self.flow.steps(argument(given, 1, "optimizer")))
+        return with_callbacks(
+            original, lambda given: self.flow.steps(argument(given, 1, "optimizer"))
+        )
 
     def _learning(self, original: Function) -> Function:
         """The backward function of torch, which tells of its begin and end."""
@@ -173,11 +175,13 @@ class Watch(internals.TorchDispatchMode):
             self.flow.learn(argument(given, 0, "tensors"), user_line(sys._getframe()))
             return True
 
-        return told(original, begins, lambda *_: self.flow.learnt(), lambda _: self.flow.learnt())
+        return with_callbacks(
+            original, begins, lambda *_: self.flow.learnt(), lambda _: self.flow.learnt()
+        )
 
     def _reading(self, original: Function) -> Function:
         """A method of tensors that hands them to other software."""
-        return told(original, lambda given: self.flow.dependence.leaves(given[0][0]))
+        return with_callbacks(original, lambda given: self.flow.dependence.leaves(given[0][0]))
 
     def _timing(self, name: str, waiting: bool) -> Callable[[Function], Function]:
         """Turns a function that costs the host time into one that is counted as an operation."""

@@ -37,12 +37,12 @@ FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class IsolatedRun:
     """A run that is ours, not the user's: it has a session of its own, and ends in time."""
 
     timeout_s: float = math.inf  # then it is killed
     environment: Mapping[str, str] = field(default_factory=dict)  # in addition to our own
-    first_words: tuple[str, ...] = ()  # a program of ours that becomes the command
+    wrapper_command: tuple[str, ...] = ()  # a program of ours that becomes the command
     folder: Path | None = None  # where it begins; null: where we are
 
 
@@ -83,7 +83,7 @@ def run(
     options: Options,
     output: tuple[IO[bytes], IO[bytes]] | None = None,
     on_interrupt: Callable[[], None] = lambda: None,
-    apart: Apart | None = None,
+    apart: IsolatedRun | None = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> int:
     """Run the command to its end; return its exit code, negative for a signal.
@@ -92,7 +92,7 @@ def run(
     command that runs apart gets no signals: what ends us kills it, and counts as Ctrl-C. While it
     runs, ``meanwhile`` is called twice a second.
     """
-    limits = apart or Apart()
+    limits = apart or IsolatedRun()
     kills = apart is not None
     with guardian.guard() as guard, _signals_passed_on(on_interrupt, kills) as passed:
         process = start(command, options, output, apart)
@@ -107,15 +107,15 @@ def start(
     command: list[str],
     options: Options,
     output: tuple[IO[bytes], IO[bytes]] | None = None,
-    apart: Apart | None = None,
+    apart: IsolatedRun | None = None,
 ) -> "subprocess.Popen[bytes]":
     """Start the command with the recorder injected; nobody watches it yet."""
-    limits = apart or Apart()
+    limits = apart or IsolatedRun()
     environment = options.enter({**os.environ, **limits.environment})
     printed, complained = output or (None, None)
     try:
         return subprocess.Popen(
-            [*limits.first_words, *command],
+            [*limits.wrapper_command, *command],
             env=environment,
             stdin=subprocess.DEVNULL if output else None,
             stdout=printed,

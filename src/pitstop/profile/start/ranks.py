@@ -57,13 +57,17 @@ def follow(options: Options) -> None:
 
 def _at_starts(asked: Callable[[], Options | None], failed: Callable[[Exception], None]) -> "Undo":
     """Hand on what is asked of this process to the ranks that it starts."""
-    from pitstop.profile.hooks.patch import patch, told  # noqa: PLC0415 needs torch: a child may have none
+    from pitstop.profile.hooks.patch import patch, with_callbacks  # noqa: PLC0415 needs torch: a child may have none
 
     def of_process(original: "Function") -> "Function":
-        return told(original, lambda given: _hand_on(_prepare, given[0][0]), failed=failed)
+        return with_callbacks(
+            original, lambda given: _hand_on(_prepare, given[0][0]), failed=failed
+        )
 
     def of_program(original: "Function") -> "Function":
-        return told(original, lambda given: _hand_on(_prepare_program, given[1]), failed=failed)
+        return with_callbacks(
+            original, lambda given: _hand_on(_prepare_program, given[1]), failed=failed
+        )
 
     def _hand_on(prepare: Callable[[Options, Any], None], started: Any) -> None:
         if options := asked():
@@ -107,7 +111,7 @@ def _begin_when_joined(options: Options) -> None:
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if distributed is None or not distributed.is_available():
         return
-    from pitstop.profile.hooks.patch import patch, told  # noqa: PLC0415 torch is here
+    from pitstop.profile.hooks.patch import patch, with_callbacks  # noqa: PLC0415 torch is here
 
     def joined(*_: Any) -> None:
         undo()
@@ -115,7 +119,7 @@ def _begin_when_joined(options: Options) -> None:
             attach.begin_again(options)
 
     def build(original: "Function") -> "Function":
-        return told(original, lambda _: True, joined)
+        return with_callbacks(original, lambda _: True, joined)
 
     owners = (distributed, distributed.distributed_c10d)
     undo = patch(owners, "init_process_group", build)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pitstop.profile.hooks.patch import Undo, patch, told
+from pitstop.profile.hooks.patch import Undo, patch, with_callbacks
 from pitstop.tune.plan import ACTIVITY, CALLS, LINES, speaks
 
 LIBRARY = "torch"  # whose own messages depend on how it is used
@@ -40,14 +40,14 @@ class Activity:
                 self._path.write_text(json.dumps(self._found), encoding="utf-8")
 
     def _writes(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        return told(original, lambda given: self._said(str(given[0][0]).count("\n")))
+        return with_callbacks(original, lambda given: self._said(str(given[0][0]).count("\n")))
 
     def _logs(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def begins(given: Any) -> None:
             logger = given[0][0]
             self._said(0 if logger.name.partition(".")[0] == LIBRARY else 1)
 
-        return told(original, begins)
+        return with_callbacks(original, begins)
 
     def _said(self, lines: int) -> None:
         if self._counts():

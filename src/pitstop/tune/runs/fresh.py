@@ -168,7 +168,7 @@ class FreshRuns:
             run = run_trial(course.words, plan, folder, settings)
             _check_place(course.about, run.about)
             seen = sample(run.recording)
-            below = run.recording.last_words() if run.ending.error else []
+            below = run.recording.stderr_tail() if run.ending.error else []
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if run.ending.timed_out and left_s < patience_s:

@@ -17,7 +17,7 @@ from pitstop.compare.quantities import gpu_peak_bytes
 from pitstop.compare.record import Recording, record
 from pitstop.core.evidence import Evidence
 from pitstop.profile.read.runs import About
-from pitstop.profile.start.launch import Apart
+from pitstop.profile.start.launch import IsolatedRun
 from pitstop.profile.start.options import FIRST, UNKNOWN, StepEnds
 from pitstop.tune import plan
 from pitstop.tune.guard import readings
@@ -107,18 +107,18 @@ class Place:
     def __init__(self, box: Sandbox, settings: Settings, cache: Path) -> None:
         self.box = box
         self.environment = _environment(box, settings, cache)
-        self.first_words = () if settings.in_place else box.first_words
+        self.wrapper_command = () if settings.in_place else box.wrapper_command
         self.killed = True
         self._folder = settings.tree.begins if settings.tree else None
 
-    def apart(self, seed: int | None, timeout_s: float = math.inf) -> Apart:
+    def apart(self, seed: int | None, timeout_s: float = math.inf) -> IsolatedRun:
         """How a process that runs here differs from one that the user starts."""
         environment = {**_seeded(seed), **self.environment}
-        return Apart(timeout_s, environment, self.first_words, self._folder)
+        return IsolatedRun(timeout_s, environment, self.wrapper_command, self._folder)
 
     def refused(self, recording: Recording) -> tuple[str, ...]:
         """The paths that the kernel did not let it write to, as far as it has complained."""
-        if not self.first_words:
+        if not self.wrapper_command:
             return ()
         return refusals.refused(complaints(recording), self.box.may_write)
 
@@ -145,7 +145,7 @@ def _run(
     wanted: Plan,
     folder: Path,
     settings: Settings,
-    apart: Apart,
+    apart: IsolatedRun,
 ) -> TrialRun:
     trains = settings.step_ends[0] == "optimizer"
     asked = replace(wanted, folder=str(folder), steps=settings.steps, trains=trains)

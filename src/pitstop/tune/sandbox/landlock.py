@@ -52,7 +52,7 @@ def missing() -> str:
     return f"this kernel ({platform.release()}) has no Landlock of Linux 5.19 or newer"
 
 
-def first_words(folders: Sequence[Path]) -> tuple[str, ...]:
+def wrapper_command(folders: Sequence[Path]) -> tuple[str, ...]:
     """What to put before a command, so that it can write to these folders only."""
     own = sys.executable, "-I", "-S", __file__  # nothing of the user's is imported
     return (*own, json.dumps([str(each) for each in folders]))

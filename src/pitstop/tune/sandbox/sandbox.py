@@ -53,10 +53,10 @@ class Sandbox:
         return [self.tree.of, self.tree.copy] if self.tree else []
 
     @property
-    def first_words(self) -> tuple[str, ...]:
+    def wrapper_command(self) -> tuple[str, ...]:
         """What to put before its command, so that the kernel refuses it to write elsewhere."""
         pipes = Path(os.environ.get(*PIPES))
-        return landlock.first_words([*self.may_write, pipes]) if self.fenced else ()
+        return landlock.wrapper_command([*self.may_write, pipes]) if self.fenced else ()
 
     @property
     def may_write(self) -> tuple[Path, ...]:
