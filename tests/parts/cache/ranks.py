@@ -1,4 +1,4 @@
-"""Two ranks with a RAM cache and two workers each; run by torchrun."""
+"""Two ranks with a RAM cache and four workers each; run by torchrun."""
 
 import sys
 
@@ -24,7 +24,7 @@ class Clips(Dataset):
 if __name__ == "__main__":
     distributed.init_process_group("gloo")
     cache = ram_cache(Clips(), workers=0)
-    loader = DataLoader(cache, batch_size=4, num_workers=2, persistent_workers=True)
+    loader = DataLoader(cache, batch_size=4, num_workers=4, persistent_workers=True)
     assert sum(len(batch) for batch in loader) == 32
     own = psutil.Process()
     shares = [

@@ -212,10 +212,32 @@ RANKS = Path(__file__).parent / "ranks.py"
 
 
 @pytest.mark.slow
-def test_two_ranks_share_one_copy_and_nothing_stays():
+def test_two_ranks_with_eight_workers_share_one_copy_and_nothing_stays():
     before = set(Path("/dev/shm").iterdir())
     words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", str(RANKS)]
     ended = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stderr
     assert sorted(ended.stdout.split()) == ["rank0:reads-35", "rank1:reads-0", "share-ok"]
     assert set(Path("/dev/shm").iterdir()) <= before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1], ids=["the owner", "a worker"])
+def test_nothing_stays_when_a_process_is_killed(victim):
+    with subprocess.Popen(
+        [sys.executable, Path(__file__).parent / "killed.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as training:
+        try:
+            pids = [int(each) for each in training.stdout.readline().split()]
+            assert all(_memory_of(pid) for pid in pids[1:])  # workers do read it
+            others = [psutil.Process(pid) for pid in pids[1:]]
+            os.kill(pids[victim], signal.SIGKILL)
+            _, alive = psutil.wait_procs(others, timeout=60)
+        finally:
+            training.kill()
+    assert alive == []
+    names = [each.name for each in Path("/dev/shm").iterdir()]
+    assert [name for name in names if any(str(pid) in name for pid in (*pids, "pitstop"))] == []
