@@ -118,6 +118,11 @@ step_hooks = attrgetter("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks
 is_autocast_on = attrgetter("_enabled")  # of an autocast context
 
 
+def writes(tensor: torch.Tensor) -> int:
+    """How often a tensor was changed in place; -1 where inference mode does not count that."""
+    return -1 if tensor.is_inference() else int(version(tensor))
+
+
 def convolved(convolution: Any, x: torch.Tensor, bias: torch.Tensor | None) -> Any:
     """What a convolution makes of ``x``, with another bias; Dynamo looks into this one."""
     return convolution._conv_forward(x, convolution.weight, bias)

@@ -35,10 +35,7 @@ class StillBuffers:
         return self._now() == self._seen
 
     def _now(self) -> list[tuple[int, int]]:
-        return [
-            (id(buffer), 0 if buffer.is_inference() else internals.version(buffer))
-            for buffer in self._model.buffers()
-        ]
+        return [(id(buffer), internals.writes(buffer)) for buffer in self._model.buffers()]
 
 
 def stay(model: nn.Module) -> bool:

@@ -66,19 +66,14 @@ def reused(module: Callable[[torch.Tensor], Any], keep: int = MOST_KEPT) -> Call
         if torch.is_grad_enabled():
             raise PitstopError("features are reused without gradients only: use torch.no_grad()")
         for each, version, result in known:
-            if each is frame and version == _version(frame):
+            if each is frame and version == internals.writes(frame):
                 return result
         result = module(frame)
-        known.append((frame, _version(frame), result))
+        known.append((frame, internals.writes(frame), result))
         del known[:-keep]
         return result
 
     return call
-
-
-def _version(tensor: torch.Tensor) -> int:
-    """How often it was written to; a tensor of inference mode cannot tell, nor be reused."""
-    return -1 if tensor.is_inference() else int(internals.version(tensor))
 
 
 def _refuse_other_shapes(inputs: Sequence[torch.Tensor]) -> None:

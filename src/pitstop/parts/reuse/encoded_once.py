@@ -222,10 +222,7 @@ def encoded_once(
 
 def _state(module: nn.Module) -> list[tuple[torch.dtype, int]]:
     """Type of each parameter, and how often it was written to; moves do not count."""
-    return [
-        (each.dtype, -1 if each.is_inference() else int(internals.version(each)))
-        for each in module.parameters()
-    ]
+    return [(each.dtype, internals.writes(each)) for each in module.parameters()]
 
 
 def _count(values: Any) -> int:

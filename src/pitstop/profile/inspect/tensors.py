@@ -28,7 +28,7 @@ def storages_in(values: Any) -> Iterator[torch.UntypedStorage]:
 def identity(tensor: torch.Tensor) -> tuple[int, int]:
     """Address, and how often it was written to; inference tensors do not count that."""
     try:
-        return ADDRESS(tensor), -1 if tensor.is_inference() else internals.version(tensor)
+        return ADDRESS(tensor), internals.writes(tensor)
     except (RuntimeError, NotImplementedError):
         return UNKNOWN
 

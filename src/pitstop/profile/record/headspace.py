@@ -75,7 +75,7 @@ class Headspace:
 
     def _keep(self, value: Any) -> bool:
         tensors = [each for each in internals.tree_iter(value) if isinstance(each, torch.Tensor)]
-        self._kept.append((_again(value), [(each, each._version) for each in tensors]))
+        self._kept.append((_again(value), [(each, internals.writes(each)) for each in tensors]))
         self._bytes += sum(each.nbytes for each in tensors)
         self._full = len(self._kept) >= self._wanted or self._bytes >= MOST_BYTES
         steps = 1 + len(self._kept) / self._per_step
@@ -83,7 +83,7 @@ class Headspace:
 
     def _next_begins(self) -> bool:
         """A batch is asked for; whether all is measured, or cannot be."""
-        if any(each._version != version for _, kept in self._kept for each, version in kept):
+        if any(internals.writes(each) != version for _, kept in self._kept for each, version in kept):
             return True  # the script writes into its batches: these are others by now
         if self._given % self._per_step:
             return False
