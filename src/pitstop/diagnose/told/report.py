@@ -91,7 +91,7 @@ def build_report(
         ledger=ledger,
         tables=tuple(tables(recording.ranks)),
         findings=shown,
-        notes=(*_others(first), *headspace(first), *_remarks(first, code), *_stacks(first)),
+        notes=(*_others(first), *_remarks(first, code), *_stacks(first)),
         ranks=recording.ranks,
     )
 
@@ -131,7 +131,8 @@ def _why(evidence: Evidence, ledger: Ledger | None) -> str:
         low, high = map(milliseconds, evidence.quartiles_ms())
         measured += f", half of them between {low} and {high}"
     measured += f"; {_kind(evidence)}."
-    return f"{', '.join(large)}. {measured}" if large else measured
+    causes = [f"{', '.join(large)}."] if large else []
+    return " ".join([*causes, measured, *headspace(evidence)])
 
 
 def _kind(evidence: Evidence) -> str:
@@ -205,8 +206,8 @@ def headspace(evidence: Evidence) -> Iterator[str]:
     if _busy(evidence):
         gain = ""  # what others did meanwhile was something else
     yield (
-        f"with its batches in memory a step takes {milliseconds(found.step_ms)}{gain}: what a "
-        f"perfect loader would give ({count(found.steps, 'step')})"
+        f"With its batches in memory a step takes {milliseconds(found.step_ms)}{gain}: what a "
+        f"perfect loader would give ({count(found.steps, 'step')})."
     )
 
 
