@@ -98,7 +98,7 @@ def test_cards_by_name_and_by_size(card, size):
     assert bytes_of(card) == size
 
 
-@pytest.mark.parametrize("card", ["RTX 9999", "0.1", "", "Voodoo"])
+@pytest.mark.parametrize("card", ["RTX 9999", "0.1", "1.2.3", ".", "", "Voodoo"])
 def test_unknown_cards_are_refused_in_one_line(card):
     with pytest.raises(PitstopError, match="12GiB") as refused:
         bytes_of(card)

@@ -18,7 +18,7 @@ GIB_OF = {  # as sold; some names come in two sizes, of which the smaller one co
     "A10": 24, "A10G": 24, "A40": 48, "A100": 40, "L4": 24, "L40": 48, "L40S": 48, "H100": 80,
     "H200": 141, "B200": 180, "GH200": 96,
 }  # fmt: skip
-SIZE = re.compile(r"\s*([\d.]+)\s*(GIB|GB|G|MIB|MB|M)?\s*", re.IGNORECASE)
+SIZE = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*(GIB|GB|G|MIB|MB|M)?\s*", re.IGNORECASE)
 
 
 def bytes_of(card: str) -> int:

@@ -24,6 +24,7 @@ def found_in(line):
         ("p = y.cpu().numpy() * 255", "fetched"),
         ("p = 255.0 * y[0].clamp(0, 1).cpu().permute(1, 2, 0).numpy()", "fetched"),
         ("p = masks[0, i].cpu().permute(1, 2, 0).numpy().astype(np.uint8)", "fetched"),
+        ("p = y.cpu().numpy().astype(dtype='uint8')", "fetched"),
         ("p = (y.detach().cpu()[0] * 255).byte().numpy()", "fetched"),
         ("x = (torch.tensor(a).float() / 255.0).unsqueeze(0).to(device)", "sent"),
         ("x = torch.from_numpy(a / 255).float().cuda()", "sent"),
@@ -37,6 +38,7 @@ def test_finds(line, words):
 @pytest.mark.parametrize(
     "line",
     [
+        "p = y.cpu().numpy().astype()",
         "p = (y * 255).byte().cpu().numpy()",
         "p = (y * 255).to(torch.uint8).cpu().numpy().astype(np.uint8)",
         "p = y.cpu().numpy()",

@@ -60,7 +60,8 @@ def _is_scaled(source: Source, fetch: ast.Call) -> bool:
             return False
         if isinstance(above, ast.Attribute) and above.attr == "astype":
             cast = source.parent(above)
-            return isinstance(cast, ast.Call) and "uint8" in source.text_of(cast.args[0])
+            kind = source.argument(cast, "dtype", 0) if isinstance(cast, ast.Call) else None
+            return kind is not None and "uint8" in source.text_of(kind)
         child, above = above, source.parent(above)
     return False
 
