@@ -146,6 +146,13 @@ def test_features_are_not_reused_where_gradients_are_recorded():
         reused(encoder())(frames()[0])
 
 
+def test_features_are_not_reused_where_nobody_counts_what_is_written():
+    with torch.inference_mode():
+        frame = torch.zeros(1, 3, 8, 8)
+        with pytest.raises(PitstopError, match="inference mode"):
+            reused(encoder().eval())(frame)
+
+
 # Encoded once
 
 

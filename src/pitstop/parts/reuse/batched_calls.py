@@ -65,11 +65,15 @@ def reused(module: Callable[[torch.Tensor], Any], keep: int = MOST_KEPT) -> Call
     def call(frame: torch.Tensor) -> Any:
         if torch.is_grad_enabled():
             raise PitstopError("features are reused without gradients only: use torch.no_grad()")
+        if frame.is_inference():
+            raise PitstopError(
+                "a tensor of inference mode does not tell when it is written to: use torch.no_grad()"
+            )
         for each, version, result in known:
-            if each is frame and version == internals.writes(frame):
+            if each is frame and version == internals.version(frame):
                 return result
         result = module(frame)
-        known.append((frame, internals.writes(frame), result))
+        known.append((frame, internals.version(frame), result))
         del known[:-keep]
         return result
 
