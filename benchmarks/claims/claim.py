@@ -41,7 +41,8 @@ class Claim:
     name: str
     words: str
     devices: tuple[str, ...]
-    measure: Measure
+    measure: Measure | None
+    why_not: str = ""  # where nothing can measure it
 
 
 def claim(words: str, on: tuple[str, ...] = ("cpu", "cuda")) -> Callable[[Measure], Claim]:
@@ -51,6 +52,11 @@ def claim(words: str, on: tuple[str, ...] = ("cpu", "cuda")) -> Callable[[Measur
         return Claim(measure.__name__, words, on, measure)
 
     return made
+
+
+def unmeasured(name: str, words: str, why: str) -> Claim:
+    """A claim that nothing of ours can answer, and why."""
+    return Claim(name, words, (), None, why)
 
 
 def side_by_side(

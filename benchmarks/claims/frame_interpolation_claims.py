@@ -5,7 +5,7 @@ import warnings
 
 import torch
 import torch.nn.functional as F
-from claim import Answer, claim, faster, relative, side_by_side
+from claim import Answer, claim, faster, relative, side_by_side, unmeasured
 from torch import Tensor
 
 from pitstop.parts.dsepconv import dsepconv, dsepconv_twin
@@ -13,9 +13,6 @@ from pitstop.workloads.frame_interpolation import config, data, decoder, fast, m
 from pitstop.workloads.frame_interpolation.faster import Network
 
 TITLE = "Frame interpolation (LDMVFI)"
-UNMEASURED = {
-    "without_sm_120": "no RTX 5070 here; `pitstop doctor` tells a build that lacks the architecture (PIT001)",
-}
 IMAGE, PREVIOUS, NEXT = "image", "prev_frame", "next_frame"
 
 
@@ -185,11 +182,11 @@ def fewer_workers(device: str) -> Answer:
     )
 
 
-@claim(
-    "PyTorch 2.7.1 + CUDA 11.8 runs the RTX 5070 (sm_120) in a mode of reduced performance", on=()
+without_sm_120 = unmeasured(
+    "without_sm_120",
+    "PyTorch 2.7.1 + CUDA 11.8 runs the RTX 5070 (sm_120) in a mode of reduced performance",
+    "no RTX 5070 here; `pitstop doctor` tells a build that lacks the architecture (PIT001)",
 )
-def without_sm_120(device: str) -> Answer:
-    raise NotImplementedError
 
 
 @claim(

@@ -20,7 +20,6 @@ from pitstop.core.units import binary_bytes, milliseconds, precise_percent
 from pitstop.workloads.lora_diffusion import config, data, fast, serve, slow
 
 TITLE = "LoRA training and serving (director-diffusion)"
-UNMEASURED: dict[str, str] = {}
 
 
 @cache

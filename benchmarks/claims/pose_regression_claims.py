@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import torch
-from claim import Answer, claim, faster, gained, peak, relative, side_by_side
+from claim import Answer, claim, faster, gained, peak, relative, side_by_side, unmeasured
 from torch import Tensor, nn
 from torch.utils import checkpoint
 
@@ -18,11 +18,6 @@ from pitstop.workloads.pose_regression.quality import natural_statistics
 from pitstop.workloads.pose_regression.splat import Camera, Gaussians, render
 
 TITLE = "Pose regression with Gaussian splatting (RAP)"
-UNMEASURED = {
-    "compile_helps": "as found no step was finished within 450 s on the H200 (docs/results.md)",
-    "quantise": "for inference, which no workload does alone",
-    "smaller_backbone": "it changes what is learned: research, not repair",
-}
 Run = Callable[[], object]
 
 
@@ -203,9 +198,11 @@ def mixed_precision(device: str) -> Answer:
     )
 
 
-@claim("torch.compile() is on; check that it is helping", on=())
-def compile_helps(device: str) -> Answer:
-    raise NotImplementedError
+compile_helps = unmeasured(
+    "compile_helps",
+    "torch.compile() is on; check that it is helping",
+    "as found no step was finished within 450 s on the H200 (docs/results.md)",
+)
 
 
 @claim("Refresh random views less often, fewer attempts, cache rendered views")
@@ -301,11 +298,15 @@ def bottleneck(device: str) -> Answer:
     )
 
 
-@claim("Model quantization, TensorRT", on=())
-def quantise(device: str) -> Answer:
-    raise NotImplementedError
+quantise = unmeasured(
+    "quantise",
+    "Model quantization, TensorRT",
+    "for inference, which no workload does alone",
+)
 
 
-@claim("A smaller EfficientNet, fewer layers, progressive resolution", on=())
-def smaller_backbone(device: str) -> Answer:
-    raise NotImplementedError
+smaller_backbone = unmeasured(
+    "smaller_backbone",
+    "A smaller EfficientNet, fewer layers, progressive resolution",
+    "it changes what is learned: research, not repair",
+)

@@ -67,7 +67,7 @@ def reused(module: Callable[[torch.Tensor], Any], keep: int = MOST_KEPT) -> Call
             raise PitstopError("features are reused without gradients only: use torch.no_grad()")
         if frame.is_inference():
             raise PitstopError(
-                "a tensor of inference mode does not tell when it is written to: use torch.no_grad()"
+                "inference mode does not tell when a tensor is written to: use torch.no_grad()"
             )
         for each, version, result in known:
             if each is frame and version == internals.version(frame):

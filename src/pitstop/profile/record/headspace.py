@@ -83,7 +83,9 @@ class Headspace:
 
     def _next_begins(self) -> bool:
         """A batch is asked for; whether all is measured, or cannot be."""
-        if any(internals.writes(each) != version for _, kept in self._kept for each, version in kept):
+        if any(
+            internals.writes(each) != version for _, kept in self._kept for each, version in kept
+        ):
             return True  # the script writes into its batches: these are others by now
         if self._given % self._per_step:
             return False
