@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.finding import Finding
 from pitstop.core.reading import read_regular
@@ -89,10 +90,7 @@ def write_baseline(file: Path, entries: Iterable[Entry]) -> str:
         Known(_stored(path, file), code, text, number) for (path, code, text), number in counted
     ]
     data = msgspec.json.format(msgspec.json.encode(Document(1, known)), indent=1)
-    try:
-        file.write_bytes(data + b"\n")
-    except OSError as error:
-        raise PitstopError(f"{file} cannot be written: {error.strerror}") from None
+    store.write_bytes(file, data + b"\n")
     return f"{file} knows {count(sum(each.count for each in known), 'finding')}"
 
 

@@ -44,11 +44,11 @@ class Lane:
     code: int | None = None  # once it has ended
     _read: int = 0  # characters of the record
 
-    def ahead(self) -> Iterator[tuple[str, float, float]]:
+    def ahead(self) -> list[tuple[str, float, float]]:
         """Let it go on to where it holds next: what it did, its seconds, those it waited."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGCONT)
-        yield from self.held(time.monotonic() + PATIENCE_S)
+        return self.held(time.monotonic() + PATIENCE_S)
 
     def held(self, until: float) -> list[tuple[str, float, float]]:
         """Wait until it holds still or has ended; what is new in its record."""

@@ -33,7 +33,6 @@ class Measured:
     phases_ms: dict[str, float]
     quality: Quality | None = None  # null: it was not run to its end
     step: Comparison | None = None  # against the system as found; null for that one
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +43,6 @@ class Gain:
     what: str
     alone: Comparison
     together: Comparison
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """What a form made of one input, as the first form did and as the last; files beside."""
-
-    what: str
-    times: float  # by which the difference is magnified
-    largest: float  # difference of a pixel, in grey levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +59,6 @@ class BenchResult:
     note: str
     forms: tuple[Measured, ...]
     gains: tuple[Gain, ...] = ()
-    picture: Picture | None = None
 
     @property
     def fast(self) -> Measured | None:

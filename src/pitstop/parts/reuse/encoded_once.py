@@ -22,12 +22,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import torch
 from torch import nn
 
 from pitstop import internals
+from pitstop.core import store
 from pitstop.core.errors import PitstopError
 from pitstop.core.units import binary_bytes, count
 from pitstop.parts.reuse import results
@@ -169,10 +169,7 @@ class EncodedOnce:
         values = {str(number): each for number, each in enumerate(results.tensors(kept))}
         tensors = save({key: each.cpu().contiguous() for key, each in values.items()})
         content = results.kind(kept).encode() + b"\n" + tensors
-        self._folder.mkdir(parents=True, exist_ok=True)
-        part = self._folder / f"{name}.{uuid4().hex}.part"
-        part.write_bytes(hashlib.blake2b(content).digest() + content)
-        part.replace(self._folder / name)
+        store.write_bytes(self._folder / name, hashlib.blake2b(content).digest() + content)
 
     def _read(self, name: str) -> Any:
         """What the folder has. None for a damaged file, and for a kind not yet met in this run."""
