@@ -42,6 +42,9 @@ class Begun:
         self._watch: ScriptWatch | None = None
         self._modes: list[Any] = []
         self._training = False
+        self._batch = 0
+        self._device = ""
+        self._owners: dict[int, str] = {}  # the module of each parameter
         self._steps: dict[int, int] = {}  # of each optimizer
         self._named: set[int] = set()
         self._optimizing: list[Any] = []
@@ -84,7 +87,7 @@ class Begun:
         for group in optimizer.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:
-                    self._watch.tell(weight.grad, "gradients", self._owner_of(weight))
+                    self._watch.name(weight.grad, "gradients", self._owner_of(weight))
         self._optimizing.append(self._watch.optimizing())
         self._optimizing[-1].__enter__()
 
@@ -95,7 +98,7 @@ class Begun:
         for weight, state in optimizer.state.items():
             for each in internals.tree_leaves(state):
                 if isinstance(each, torch.Tensor):
-                    self._watch.tell(each, "optimizer state", self._owner_of(weight))
+                    self._watch.name(each, "optimizer state", self._owner_of(weight))
         self._steps[id(optimizer)] += 1
         if min(self._steps.values()) >= STEPS:
             self._end("")
@@ -141,26 +144,23 @@ class Begun:
 
     def _know(self, called: nn.Module, optimizers: list[Any]) -> None:
         assert self._watch is not None
-        self._owners: dict[int, str] = {}
         for name, model in _models():
             self._watch.follow(model, name)
+            self._watch.hold_model(model, name)
             for below, module in model.named_modules():
                 where = joined(name, below)
                 if module is called:
                     self._watch.enter(where)
-                weights = [x for x in internals.own_parameters(module).values() if x is not None]
-                self._owners.update((id(each), where) for each in weights)
-                self._watch.know(weights, "parameters", where)
-                self._watch.know(internals.own_buffers(module).values(), "buffers", where)
-                gradients = [each.grad for each in weights if each.grad is not None]
-                self._watch.know(gradients, "gradients", where)
+                self._owners.update(
+                    (id(x), where) for x in internals.own_parameters(module).values()
+                )
         for optimizer in optimizers:
             for weight, state in optimizer.state.items():
                 tensors = internals.tree_leaves(state)
-                self._watch.know(tensors, "optimizer state", self._owner_of(weight))
+                self._watch.hold(tensors, "optimizer state", self._owner_of(weight))
         if self._on_gpu():
             others = [each for each in _living() if isinstance(each, torch.Tensor)]
-            self._watch.know(others, "batch")
+            self._watch.hold(others, "batch")
 
     def _owner_of(self, weight: Any) -> str:
         return self._owners.get(id(weight), "")

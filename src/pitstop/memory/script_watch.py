@@ -29,14 +29,14 @@ class ScriptWatch(Watch):
         self._fake_mode = fake_mode
         self._fakes: Any = WeakTensorKeyDictionary()  # of each real tensor, as long as that lives
 
-    def know(self, tensors: Iterable[Any], kind: str, module: str = "") -> None:
-        """Count what the script has already, such as weights."""
+    def hold(self, tensors: Iterable[Any], kind: str, module: str = "") -> None:
+        """Likewise, by their stand-ins."""
         real = [each for each in tensors if isinstance(each, torch.Tensor)]
-        self.hold([self._exchanged(each) for each in real], kind, module)
+        super().hold([self._exchanged(each) for each in real], kind, module)
 
-    def tell(self, tensor: torch.Tensor, kind: str, module: str) -> None:
-        """Say what a block has turned out to be."""
-        self.name(self._exchanged(tensor), kind, module)
+    def name(self, tensor: torch.Tensor, kind: str, module: str) -> None:
+        """Likewise, by its stand-in."""
+        super().name(self._exchanged(tensor), kind, module)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None

@@ -88,20 +88,13 @@ def _watched(task: Task, way: Way, watch: Watch) -> Trace:
 
 def _hold(task: Task, watch: Watch) -> None:
     """What is there before the step: weights first, as a script makes them first."""
-    for name, module in task.model.named_modules():
-        watch.hold(internals.own_parameters(module).values(), "parameters", name)
-        watch.hold(internals.own_buffers(module).values(), "buffers", name)
-    for each in task.model.parameters():
-        if each.grad is not None:
-            watch.hold([each.grad], "gradients")
+    watch.hold_model(task.model)
     if task.optimizer is not None:
         _name_state(task, watch.hold)
     tensors = [x for x in internals.tree_leaves(task.batch) if isinstance(x, torch.Tensor)]
     watch.hold(tensors, "batch")
     if isinstance(task.loss, nn.Module):
-        for name, module in task.loss.named_modules():
-            watch.hold(internals.own_parameters(module).values(), "parameters", f"loss.{name}")
-            watch.hold(internals.own_buffers(module).values(), "buffers", f"loss.{name}")
+        watch.hold_model(task.loss, "loss")
 
 
 def _name_gradients(model: nn.Module, watch: Watch) -> list[Callable[[], None]]:

@@ -58,6 +58,15 @@ class Watch(internals.TorchDispatchMode):
             if internals.storage_key(storage) not in self._living:
                 self._born(storage, Block(storage.nbytes(), "before", "", module, "", kind))
 
+    def hold_model(self, model: nn.Module, prefix: str = "") -> None:
+        """Count its weights, buffers and gradients; ``prefix`` names the model."""
+        for below, module in model.named_modules():
+            where = joined(prefix, below)
+            weights = [x for x in internals.own_parameters(module).values() if x is not None]
+            self.hold(weights, "parameters", where)
+            self.hold(internals.own_buffers(module).values(), "buffers", where)
+            self.hold([x.grad for x in weights if x.grad is not None], "gradients", where)
+
     def name(self, tensor: torch.Tensor, kind: str, module: str) -> None:
         """Say what a block that was made meanwhile has turned out to be."""
         for storage in self._storages(tensor):
