@@ -50,8 +50,8 @@ The rules were mended on the repositories of the first two rows, so what is show
 how they fit those repositories. Only the third and the fourth row say what to expect of new code,
 and their wrong hits were mended afterwards, too.
 
-Of 24 defects of inference that were listed by hand in ProPainter and Wav2Lip before these were
-scanned, 4 were found at first and 11 are found now, 3 of them as notes. What is missed: calls of
+24 defects of inference were listed by hand in ProPainter and Wav2Lip before these were scanned.
+4 were found at first; 11 are found now, 3 of them as notes. What is missed: calls of
 an object (`corr_fn(x)`), which the call graph does not follow, results that are fetched one by one
 from a list, and work that is done twice over the same frames.
 

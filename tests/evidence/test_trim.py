@@ -97,7 +97,12 @@ def test_a_short_call_hands_its_work_to_the_call_around_it():
 
 
 def test_paths_begin_with_the_folder_of_the_script():
-    files = HOME + "train.py", HOME + "nets/a.py", LIBRARY + "x/b.py", "/work/carry/public/VRT/c.py"
+    files = (
+        HOME + "train.py",
+        HOME + "nets/a.py",
+        LIBRARY + "x/b.py",
+        "/home/me/carry/public/VRT/c.py",
+    )
     made = Evidence(operations=tuple(operation("mm", Line(each, 1)) for each in files))
     found = [each.where.path for each in with_short_paths(made).operations]
     assert found == ["project/train.py", "project/nets/a.py", "x/b.py", "VRT/c.py"]
