@@ -1,9 +1,9 @@
 """Shared pipelines: one set of weights in memory, and a pipeline for each LoRA on top of it.
 
 Why plain diffusers needs more: a base and a LoRA pipeline loaded one after the other hold all
-weights twice, 24 GB each for FLUX. One pipeline that loads and unloads adapters holds them once. But
-whoever calls it while another switches gets the other's adapter. A LoRA that was fused and taken
-off leaves rounding in the base.
+weights twice, 24 GB each for FLUX. One pipeline that loads and unloads adapters holds them once.
+But whoever calls it while another switches gets the other's adapter. A LoRA that was fused and
+taken off leaves rounding in the base.
 
 ``shared_pipelines`` copies the pipeline and each of its modules, and none of its parameters and
 buffers. A LoRA puts its layers into its own tree of modules, and the base runs as if it were alone:
