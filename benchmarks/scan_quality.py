@@ -52,8 +52,8 @@ and their wrong hits were mended afterwards, too.
 
 24 defects of inference were listed by hand in ProPainter and Wav2Lip before these were scanned.
 4 were found at first; 11 are found now, 3 of them as notes. Missed are calls of an
-object (`corr_fn(x)`), which the call graph does not follow. Missed are also results that are fetched
-one by one from a list, and work that is done twice over the same frames.
+object (`corr_fn(x)`), which the call graph does not follow. Missed are also results that are
+fetched one by one from a list, and work that is done twice over the same frames.
 
 All fixes on 42 repositories (`benchmarks/scan_fixes.py`): 38 safe ones and 404 others changed 214
 files; all compile, and a second round found nothing.
