@@ -2,7 +2,7 @@
 
     python benchmarks/headspace.py [--steps 24] [NAME ...]
 
-A workload runs three times in turn: under `pitstop profile --quick`, which says it in a note, and
+A workload runs three times in turn: under `pitstop profile --quick`, which says so, and
 before and after that with every DataLoader replaced by a list of its first batches. Printed are
 both times of a step, and their ratio; the two runs of the list tell how much the machine varies.
 """

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from diagnose.builders import line, recording, steps, without_ledger
-from pitstop.core.evidence import Evidence, Kernel, Memory, Step
+from pitstop.core.evidence import Evidence, Headspace, Kernel, Loader, Memory, Step
 from pitstop.core.finding import Finding, Span
 from pitstop.core.ledger import Row
 from pitstop.diagnose.recording import Recording
@@ -141,3 +141,12 @@ def test_an_interval_is_told_of_four_steps_or_more():
     run = run_of(3, others=0.9)
     assert ": 100 ms per step" in build_report(run, [], "t", 0).verdict
     assert "half of them" not in build_report(run, [], "t", 0).why
+
+
+def test_a_perfect_loader_saves_no_more_than_the_wait_where_no_worker_reads():
+    waits = (Step(100.0, data_wait_ms=10.0),) * 8
+    found = Headspace(70.0, 8, 4, 1.0)
+    for workers, words in ((0, "takes 90.0 ms, 10 % less"), (2, "takes 70.0 ms, 30 % less")):
+        loader = Loader("Set", workers, trains=True)
+        run = recording(steps=waits, loaders=(loader,), headspace=found)
+        assert words in build_report(run, [], "train.py", 0).why
