@@ -9,6 +9,7 @@ from pitstop.memory.answer import Answer
 from pitstop.parts.memory.account import KINDS, Point
 
 WIDE, HIGH, LEFT = 960, 320, 70  # of the picture, in pixels
+NAMED = 55  # pixels of a phase that has room for its name
 COLOURS = dict(
     zip(
         KINDS,
@@ -86,7 +87,7 @@ def _phases(points: tuple[Point, ...], across: list[float]) -> str:
     texts = []
     for begin, end in pairwise([*begins, len(points) - 1]):
         x, width = across[begin], across[end] - across[begin]
-        texts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{HIGH + 6}" stroke="#8884"/>')
-        if width > 55:
+        if width > NAMED:
+            texts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{HIGH + 6}" stroke="#8884"/>')
             texts.append(f'<text x="{x + 3:.1f}" y="{HIGH + 18}">{points[begin].phase}</text>')
     return "".join(texts)
